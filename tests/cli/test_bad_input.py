@@ -117,7 +117,6 @@ BOGUS = [
     ("fit", "TABLE", "--preset", "bogus"),
     ("fit", "TABLE", "--vtree", "bogus"),
     ("fit", "TABLE", "--set", "init=bogus"),
-    ("fit", "TABLE", "--edges", "coffee=1"),
     ("fit", "TABLE", "--target", "bogus"),
     ("fit", "TABLE", "--components", "0"),
     ("fit", "TABLE", "--components", "x"),

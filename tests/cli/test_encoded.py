@@ -235,7 +235,7 @@ def test_types_of_columns(cells, dtype):
     [
         ("", "empty"),
         ("a,b\n", "names but no rows"),
-        ("a,b\n1\n", "line 2 has 1"),
+        ("a,b\n1\n", "2 names in line 1, but 1 cells in line 2"),
         ("a,a\n1,2\n", "more than once. Rename one."),
         (",a\n1,2\n", "row numbers"),
         ('a,b\n"1,2\n', "not csv"),

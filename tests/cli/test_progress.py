@@ -27,7 +27,7 @@ def progress_at(n_splits, best):
 
 
 def test_line_tells_splits_likelihoods_size_speed_and_patience():
-    line = progress_line(progress_at(max_splits=1000, best=940), patience=100)
+    line = progress_line(progress_at(n_splits=1000, best=940), patience=100)
     assert line == (
         "split 1,000  valid -7.1000  best -6.5000  2,000 edges  train -6.0000  patience left 40  "
         "500 splits/s"
@@ -35,7 +35,7 @@ def test_line_tells_splits_likelihoods_size_speed_and_patience():
 
 
 def test_line_ends_where_the_room_does():
-    line = progress_line(progress_at(max_splits=1000, best=940), patience=100, room=45)
+    line = progress_line(progress_at(n_splits=1000, best=940), patience=100, room=45)
     assert line == "split 1,000  valid -7.1000  best -6.5000"
 
 
@@ -45,7 +45,7 @@ def test_name_seconds_bar_and_facts_fit_the_terminal(monkeypatch, capsys, width)
     monkeypatch.setenv("COLUMNS", str(width))
     with CircuitProgress(patience=10) as progress:
         before = lines_of(progress._progress)
-        progress.update(progress_at(max_splits=123456, best=123453))
+        progress.update(progress_at(n_splits=123456, best=123453))
         (line,) = lines_of(progress._progress)
     assert re.search(r"preparing +\d+\.\d s  +counting pairs", before[0])
     assert re.search(r"learning +\d+\.\d s [━╸╺ ]{12,} split 123,456  valid -6.5300", line)
@@ -64,7 +64,7 @@ def lines_of(progress):
 
 def test_nothing_is_shown_where_stderr_is_no_terminal(capsys):
     with CircuitProgress(patience=10) as progress:
-        progress.update(progress_at(max_splits=5, best=2))
+        progress.update(progress_at(n_splits=5, best=2))
     assert capsys.readouterr() == ("", "")
 
 
@@ -72,11 +72,11 @@ def test_a_terminal_sees_the_line_and_the_bar_of_used_patience(monkeypatch, caps
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "200")
     with CircuitProgress(patience=10) as progress:
-        progress.update(progress_at(max_splits=5, best=2))
+        progress.update(progress_at(n_splits=5, best=2))
         (task,) = progress._progress.tasks
         assert task.completed == 3
         assert task.total == 10
-        progress.update(progress_at(max_splits=6, best=6))  # too soon after the last update
+        progress.update(progress_at(n_splits=6, best=6))  # too soon after the last update
         assert task.completed == 3
     out, err = capsys.readouterr()
     assert out == ""
@@ -86,7 +86,7 @@ def test_a_terminal_sees_the_line_and_the_bar_of_used_patience(monkeypatch, caps
 def test_quiet_silences_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     with CircuitProgress(patience=10, is_quiet=True) as progress:
-        progress.update(progress_at(max_splits=5, best=2))
+        progress.update(progress_at(n_splits=5, best=2))
     assert capsys.readouterr() == ("", "")
 
 

@@ -44,6 +44,7 @@ FOR_CLASSIFIERS = (
     "drop",
     "target",
     "components",
+    "max_splits",
     "method",
     "settings",
     "seed",

@@ -6,6 +6,8 @@ Out: a `Table` of each, all equally wide; `X` is lazy where it is partitioned.
 
 from __future__ import annotations
 
+import io
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,6 +16,7 @@ from strudel.cli.input_tables import match_columns, read_frame_table, read_parts
 from strudel.cli.partitioned_files import is_partitioned, partition_table, read_lazily
 from strudel.data.lazy import is_lazy
 from strudel.errors import NotBinaryFileError
+from strudel.io.table_bytes import read_bytes
 
 if TYPE_CHECKING:
     from strudel.io.read_tables import Table
@@ -37,9 +40,14 @@ def read_tables(
     )
     parts: dict[str, Table] = {}
     sources = {"train": data, "valid": valid, "test": test}
-    if not has_columns and not dropped and "-" not in sources.values():  # a pipe is read once
+    if "-" in sources.values():  # it may be read twice
+        piped = io.BytesIO(read_bytes(sys.stdin.buffer, "standard input"))
+        sys.stdin = io.TextIOWrapper(piped)
+    if not has_columns and not dropped:
         with suppress(NotBinaryFileError):
             parts = _read_zero_one(data, valid, test, by_partition)
+    if not parts and "-" in sources.values():
+        piped.seek(0)
     if not parts:
         parts = {
             part: _read_any(source, part, dropped, by_partition)

@@ -1,6 +1,6 @@
 """Tables -> fitted estimators of scikit-learn: check, call, keep.
 
-Reading order: `base`, `strudel`, `mixture`; then `classifier`, `imputer`, and
+Reading order: `base`, `strudel`; then `classifier`, `regressor`, `imputer`, and
 `predictor_circuits` with `flow_predictor`. Estimators are dataclasses; their fields are options.
 """
 

@@ -327,7 +327,7 @@ def test_an_interrupt_keeps_the_best_circuit_and_says_so(run, table, tmp_path, m
     path = tmp_path / "out.strudel"
     code, out, err = run("fit", "--components", 1, table, "-o", path, "--json")
     assert code == 0
-    assert err == "interrupted; wrote the best circuit so far\n"
+    assert err == "interrupted; wrote the best model so far\n"
     assert json.loads(out)["stopped_because"] == "interrupted"
     assert load(path).circuit_.n_vars == 5
 

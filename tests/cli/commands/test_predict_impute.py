@@ -63,9 +63,10 @@ def test_a_classifier_predicts_its_column(run, survey, tmp_path):
 
 def test_a_classifier_has_options_of_its_own(run, survey, tmp_path):
     path = tmp_path / "a.strudel"
-    settings = ("max_splits=0", "scoring=brier", "columns.max_categories=40", "n_folds=2")
+    settings = ("scoring=brier", "columns.max_categories=40", "n_folds=2")
     options = [text for setting in settings for text in ("--set", setting)]
     options += ["--target", "smoker", "--components", 1, "--method", "joint", "--edges", "age=40"]
+    options += ["--max-splits", 0]
     assert run("fit", survey, "-o", path, *options, "-q")[0] == 0
     model = load(path)
     assert (model.method, model.scoring, model.n_folds) == ("joint", "brier", 2)
@@ -82,7 +83,7 @@ def test_what_a_classifier_cannot_do_is_said(run, survey, model, table, tmp_path
     path = tmp_path / "a.strudel"
     for arguments, words in (
         (("fit", survey, "--target", "smokr", "-o", path), "Did you mean 'smoker'"),
-        (("fit", survey, "--target", "smoker", "--max-splits", 3, "-o", path), "--max-splits"),
+        (("fit", survey, "--target", "smoker", "--max-seconds", 3, "-o", path), "--max-seconds"),
         (("fit", survey, "--target", "smoker", "--valid", survey, "-o", path), "--valid"),
         (("fit", survey, "--target", "smoker", "--components", "x", "-o", path), "--components"),
         (("fit", survey, "--target", "smoker", "--method", "em", "-o", path), "is for mixtures"),
