@@ -161,9 +161,9 @@ class NoRowsError(StrudelError, ValueError):
 
 
 class NoValueError(StrudelError, ValueError):
-    """No value of a column agrees with what is said about it."""
+    """What is given is impossible: no row of the model, or no value of a column, agrees with it."""
 
-    column: str
+    column: str  # empty if it is not one column's fault
 
 
 class NotBinaryError(StrudelError, ValueError):

@@ -171,9 +171,9 @@ def test_samples_are_rows_of_the_table(run, encoded, tmp_path):
     [
         ("smoker=maybe", "no value 'maybe'"),
         ("smokr=yes", "Did you mean 'smoker'"),
-        ("smoker=yes,smoker=no", "contradicts itself"),
-        ("smoker=yes | age>30", "leaves a choice"),
-        ("age>1000", "impossible"),
+        ("smoker=yes,smoker=no", "probability zero"),
+        ("age>1000", "probability zero"),
+        ("age>1000 | smoker=yes & smoker=no", "probability zero"),
         ("town<Rome", "have no order"),
     ],
 )
@@ -422,7 +422,7 @@ def test_samples_lie_within_what_is_given(run, coarse):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("age>40, age<30", "--given contradicts itself at 'age<30'"),
+        ("age>40, age<30", "has probability zero under the model"),
         ("smoker=no, town in [Rome, Bath UK]", "--given cannot be read at character 32, 'UK]'"),
         ("smoker=no, town in [Rome, Bath UK]", "needs quotes, as in town='Bad Ems'."),
         ("town=Bath UK", "needs quotes, as in town='Bad Ems'."),
@@ -477,7 +477,9 @@ def test_correlations_and_information_beyond_columns(run, encoded):
     [answer] = answers(
         run, encoded, "information", "--a", "age", "--b", "smoker", "--beyond", "town"
     )
-    assert answer["nats"] == pytest.approx(mutual_information(model, "age", "smoker", "town"))
+    assert answer["nats"] == pytest.approx(
+        mutual_information(model, "age", "smoker", beyond="town")
+    )
 
 
 def test_the_most_probable_profiles(run, encoded):
@@ -579,7 +581,7 @@ def test_groups_are_compared_over_all_other_columns(run, encoded):
         (["surprise", "no.csv"], "There is no file 'no.csv'"),
         (["surprise", "a.csv", "--given", "age=20"], "takes no --given"),
         (["compare"], "compare needs one or two groups"),
-        (["compare", "smoker"], "A must be conditions like"),
+        (["compare", "smoker"], "A cannot be read at character 1"),
         (["compare", "smoker=yes", "smokr=no"], "Did you mean 'smoker'"),
         (["compare", "age=20", "age=35", "age=50"], "takes only one or two groups"),
         (["map", "age"], "map takes nothing more"),

@@ -250,6 +250,12 @@ def test_other_columns_are_ignored_with_a_warning_that_names_them():
         assert len(caught) == 1
 
 
+def test_columns_that_evidence_lacks_are_unknown():
+    frame = pd.DataFrame([[1, 0]], columns=["c", "a"])
+    assert "but lacks 'b'." in message(check_binary, frame, feature_names=NAMES)
+    assert np.array_equal(check_evidence(frame, feature_names=NAMES), [[0, NAN, 1]], equal_nan=True)
+
+
 UNKNOWN_ROWS = {
     "nan": [[0, NAN, 1]],
     "none": [[0, None, 1]],

@@ -169,10 +169,10 @@ def test_how_it_is_written():
         ({"delta": 1.1}, "delta must be above 0"),
         ({"criterion": "size"}, "criterion must be"),
         ({"beam_width": 0}, "beam_width must be a whole number of at least 1"),
-        ({"row": [[1, 0, 1, 0], [0, 0, 0, 0]]}, "Explain one at a time"),
+        ({"given": [[1, 0, 1, 0], [0, 0, 0, 0]]}, "Explain one at a time"),
     ],
 )
 def test_wrong_arguments(options, words):
-    options = {"row": [1, 0, 1, 0]} | options
+    options = {"given": [1, 0, 1, 0]} | options
     with pytest.raises(ValueError, match=words):
         sufficient_explanation(special_circuits()["figure 1"], "X1", **options)

@@ -475,7 +475,7 @@ def test_parts_of_cells_may_be_known(model):
 
 def test_variables_of_cut_cells_do_not_say_enough(model):
     predictor = fitted("tree")
-    with pytest.raises(ValueError, match="Give X in the 3 columns of the table"):
+    with pytest.raises(ValueError, match="Use the 3 columns of the table"):
         expected_prediction(model, predictor, model.encoder_.transform(FEW))
     first = model.encoder_.code_.column("size").variable_names[0]
     with pytest.raises(ValueError, match=r"cuts column 'size' elsewhere. Name the column itself"):
@@ -629,7 +629,7 @@ def test_variables_of_cells_that_are_cut(any_model):
 
 def test_rows_and_predictors_of_variables_are_refused_where_cells_are_cut(model):
     n_vars = model_of(model).n_vars
-    with pytest.raises(ValueError, match=f"X holds the {n_vars} variables of the model"):
+    with pytest.raises(ValueError, match=f"given holds the {n_vars} variables of the model"):
         expected_prediction(model, fitted("tree"), [np.nan] * n_vars)
     bits = model.encoder_.transform(FEW)
     other = DecisionTreeClassifier(max_depth=2).fit(np.asarray(bits), IS_HIGH)

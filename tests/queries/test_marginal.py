@@ -240,7 +240,7 @@ def test_the_query_names_itself_when_it_refuses():
 
 
 def test_rows_of_another_width_are_refused():
-    with pytest.raises(ValueError, match="X has 3 features"):
+    with pytest.raises(ValueError, match="given has 3 features"):
         log_marginal(figure_1_circuit(), [[0, 0, 0]])
 
 

@@ -13,24 +13,20 @@ from typing import Any, overload
 
 import numpy as np
 
-from strudel._names import names_of
 from strudel._types import FloatArray
-from strudel.algebra.event_cases import within_regions
-from strudel.algebra.event_probability import event_pairs, simple_event_of
-from strudel.algebra.finer_cells import in_variables, with_finer_cells
-from strudel.algebra.inner_bounds import bounds_of, conjunction_of, has_bounds
+from strudel.algebra.evidence import absorb
+from strudel.algebra.given_event import given_event
 from strudel.algebra.normalize_weights import Structure, normalize_weights, zero_model
 from strudel.algebra.operands import columns_of, in_normal_form
 from strudel.algebra.pairs import MAX_PAIRS
-from strudel.algebra.products import product_structure
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture, with_own_structures
 from strudel.circuits.mixture import Mixture
-from strudel.logic.event_forms import as_event, is_formula
-from strudel.logic.events import Event
+from strudel.errors import NoValueError
+from strudel.logic.event_forms import is_formula
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model
-from strudel.queries.soft_evidence import absorb, with_code
+from strudel.queries.soft_evidence import with_code
 from strudel.tables.coded_rows import known_numbers
 
 IF_ZERO = (
@@ -62,11 +58,9 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     ----------
     p : Circuit, Mixture or fitted estimator
         In normal form.
-    given : row, dict by feature name, frame of one row, or event
-        A row holds 0, 1, or NaN where the value is unknown. An event is an `Event`, a string such
-        as ``"a | ~b"``, a `Cnf`, `Dnf`, `Nnf` or `Sdd`, or a deterministic circuit on the same
-        vtree with parameters 0 and 1 only, so that it is 1 on the rows of the event and 0
-        elsewhere.
+    given : evidence in any form, as in `probability`, of one row
+        Also a deterministic circuit on the same vtree with parameters 0 and 1 only, so that it is 1
+        on the rows of the event and 0 elsewhere.
     normalize : bool
         Whether the result adds up to 1. If not, it is `p` on the rows that agree and zero on all
         others, and adds up to the probability of what is given.
@@ -100,61 +94,31 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     >>> np.exp(log_likelihood(p, [[1, 0, 1, 0], [1, 1, 1, 0]])).round(4)
     array([0.035, 0.   ])
     """
-    model = in_normal_form(p, "condition")
-    if not isinstance(given, Circuit) and not is_formula(given):
-        log_parts = 0.0
-        if isinstance(given, Mapping):
-            model, given, log_parts = absorb(model, given)
-        rows, _ = given_rows(model, given)
-        if len(rows) != 1:
-            raise ValueError(
-                "condition makes one circuit and takes one row of evidence, but got "
-                f"{len(rows)}. Call it once per row."
-            )
-        return _at_numbers(_given_row(model, rows[0], normalize, IF_ZERO, log_parts), given)
-    if not isinstance(given, Circuit):
-        given = as_event(given, model.n_vars, model.feature_names)
-        if has_bounds(given):
-            return _given_bounds(model, given, normalize, max_pairs)
-    simple = simple_event_of(model, given)
-    if simple is not None and simple.low == 0 and not simple.counted:  # evidence in other words
-        row = np.full(model.n_vars, np.nan)
-        literals = np.array(simple.literals, dtype=np.int64)
-        row[literals // 2] = literals % 2
-        return _given_row(model, row, normalize, IF_EVENT_ZERO)
-    found = event_pairs(model, given, "condition", max_pairs)
-    if found is None:
-        return _as_given(
-            model, zero_model(model.vtree, model.feature_names, normalize, IF_EVENT_ZERO)
+    original = model = in_normal_form(p, "condition")
+    log_facts, rest = 0.0, given
+    try:
+        if isinstance(given, Circuit):
+            found = given_event(model, given, "condition", max_pairs)
+            if found is None:
+                raise NoValueError(IF_EVENT_ZERO)
+            model, log_facts, rest = found.model, found.log_probability, None
+        elif isinstance(given, Mapping) or is_formula(given):
+            model, rest, log_facts, _ = absorb(model, given, max_pairs)
+    except NoValueError:
+        if normalize:
+            raise
+        return _as_given(original, zero_model(original.vtree, original.feature_names, False, ""))
+    rows, _ = given_rows(model, rest)
+    if len(rows) != 1:
+        raise ValueError(
+            "condition makes one circuit and takes one row of evidence, but got "
+            f"{len(rows)}. Call it once per row."
         )
-    conditioned = normalize_weights(
-        product_structure(found.structure, found.pairs),
-        found.weights(),
-        columns_of(model).log_weight,
-        normalize=normalize,
-        if_zero=IF_EVENT_ZERO,
-    )
-    return _as_given(model, conditioned)
+    if_zero = IF_EVENT_ZERO if is_formula(given) else IF_ZERO
+    return at_numbers(_given_row(model, rows[0], normalize, if_zero, log_facts), rest)
 
 
-def _given_bounds(model: Model, event: Event, normalize: bool, max_pairs: int) -> Model:
-    """The model given an event with bounds inside cells; it has finer cells if need be."""
-    both = conjunction_of(event, names_of(model.n_vars, model.feature_names))
-    if both is None:
-        finer = with_finer_cells(model, bounds_of(event), "condition")
-        plain = in_variables(event, model, finer)
-        found: Model = condition(finer, plain, normalize=normalize, max_pairs=max_pairs)
-        return found
-    inside, log_inside = within_regions(model, both.regions) if both.is_possible else (None, 0.0)
-    if inside is None:
-        zero = zero_model(model.vtree, model.feature_names, normalize, IF_EVENT_ZERO)
-        return _as_given(model, zero)
-    row = np.full(model.n_vars, np.nan)
-    row[list(both.bits)] = list(both.bits.values())
-    return _given_row(inside, row, normalize, IF_EVENT_ZERO, log_inside)
-
-
-def _at_numbers(model: Model, given: Any) -> Model:
+def at_numbers(model: Model, given: Any) -> Model:
     """The model with columns that hold only the numbers and dates that are given."""
     code = model.table_code
     numbers = {} if code is None else known_numbers(given, code)

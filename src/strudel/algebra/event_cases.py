@@ -151,4 +151,4 @@ def within_regions(model: Model, regions: Mapping[str, Region]) -> tuple[Model |
         parts.append((column, column.cells.shares(region), region))
         if not parts[-1][1].any():
             return None, -np.inf
-    return given_parts(model, parts)
+    return given_parts(model, parts)[:2]

@@ -15,25 +15,23 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from strudel._names import names_of, places_of
 from strudel._types import AnyArray, FloatArray
 from strudel.algebra.event_cases import cases_log_probabilities, event_cases
+from strudel.algebra.given_event import EventPairs, event_pairs, simple_event_of
 from strudel.algebra.inner_bounds import bounds_of, has_bounds, with_coins
-from strudel.algebra.operands import columns_of, need_deterministic, two_models
-from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
+from strudel.algebra.operands import columns_of
+from strudel.algebra.pairs import MAX_PAIRS
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.properties import check_properties
-from strudel.errors import SizeLimitError, StrudelError
-from strudel.logic.event_compiler import compile_event, event_circuit
+from strudel.errors import StrudelError
 from strudel.logic.event_forms import as_event, is_formula
 from strudel.logic.events import Event
-from strudel.logic.simple_events import SimpleEvent, simple_event
+from strudel.logic.simple_events import SimpleEvent
 from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block
 from strudel.queries.counting import count_ones
@@ -45,77 +43,10 @@ from strudel.queries.soft_evidence import with_code
 from strudel.tables.coded_rows import known_numbers
 
 MAX_CASE_ROWS = 2**16  # cases times rows of evidence; more are worth a compiler
-MAX_PARAMETERS = 2**27  # of a conditioned mixture: 1 GB
 FAINT = 1e-250  # counts below are looked at again in logs
 
 
-class EventPairs(NamedTuple):
-    """The pairs of nodes of a model and an event; None if no row of the event is possible."""
-
-    structure: Circuit
-    pairs: Pairs
-    log_theta: FloatArray  # (n_edges of the model, n_components)
-
-    def weights_of(self, c: int) -> FloatArray:
-        """Log-weights of the edges of the pairs, under component c.
-
-        Edges of the event that pairs meet have weight 1, and so has a bare literal of the model.
-        """
-        return np.append(self.log_theta[:, c], 0.0)[self.pairs.edge_p]
-
-    def weights(self) -> FloatArray:
-        """The same for all components, `(n_edges of the pairs, n_components)`."""
-        n_edges, k = len(self.pairs.edge_p), self.log_theta.shape[1]
-        if n_edges * k > MAX_PARAMETERS:
-            raise SizeLimitError(
-                f"{k} components with {n_edges} edges each are more than {MAX_PARAMETERS} "
-                "parameters in all.",
-                "Condition fewer components.",
-                part="components",
-            )
-        return np.column_stack([self.weights_of(c) for c in range(k)])
-
-
-def simple_event_of(model: Model, event: Any) -> SimpleEvent | None:
-    """The event as literals and a count, if it is no more than that."""
-    if isinstance(event, Circuit):
-        return None
-    place = places_of(names_of(model.n_vars, model.feature_names))
-    return simple_event(as_event(event, model.n_vars, model.feature_names), place)
-
-
-def event_pairs(model: Model, event: Any, query: str, max_pairs: int) -> EventPairs | None:
-    """Find the pairs of a model and an event, once for all components."""
-    structure = structure_of(model)
-    check_properties(structure, query, "in_normal_form")
-    if isinstance(event, Circuit):
-        found: Circuit | None = _checked(event, query)
-    else:
-        found = event_circuit(compile_event(event, structure.vtree, structure.feature_names))
-    if found is None:
-        return None
-    two_models(model, found, query)  # raises unless they share a vtree and names
-    structure, log_theta, _ = columns_of(model)
-    structure = structure.with_names(structure.feature_names or found.feature_names)
-    pairs = find_pairs(structure, found, query, max_pairs)
-    if len(pairs.pair_p) == 0:
-        return None
-    return EventPairs(structure, pairs, log_theta)
-
-
-def _checked(event: Circuit, query: str) -> Circuit:
-    """A circuit that someone gives for an event."""
-    log_theta = event.edge_log_theta
-    if np.any((log_theta != 0.0) & (log_theta != -np.inf)):
-        raise ValueError(
-            "A circuit given as an event must have only the parameters 0 and 1. Use multiply for "
-            "any other circuit."
-        )
-    need_deterministic(event, f"{query} counts every row of an event once")
-    return event
-
-
-@by_block("given")
+@by_block("given", has_own_events=True)
 def probability(
     model: Any, event: Any, given: Any = None, *, log: bool = False, max_pairs: int = MAX_PAIRS
 ) -> float | FloatArray:
@@ -129,9 +60,12 @@ def probability(
         For example ``"a & ~(b | c)"``, an expression of `variables`, or what `read` returns for a
         formula file. A circuit must be deterministic, on the model's vtree, with parameters 0 and 1
         only.
-    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, dict, or event, optional
-        0, 1, or NaN where the value is unknown; nothing is known by default. It may also be an
-        event itself.
+    given : evidence, optional
+        Nothing is known by default. Every query takes it in any of these forms: a text or another
+        event (``"age > 60 & smoker = yes | cough = yes"``); a dict of values, sets and intervals
+        (``{"age": (60, None), "city": {"Rome", "Oslo"}}``, where ``(low, high)`` is ``low <= x <
+        high``), or a list of them; a row, or rows, of 0, 1 and NaN where the value is unknown; a
+        frame with some or all columns.
     log : bool
         Whether to return the natural log, which keeps small probabilities apart.
     max_pairs : int
@@ -271,7 +205,7 @@ def _compiled_log_probabilities(
     model: Model, event: Event | Circuit, rows: FloatArray, max_pairs: int
 ) -> FloatArray:
     """The same from the pairs of the model and the compiled event."""
-    found = event_pairs(model, event, "probability", max_pairs)
+    found = event_pairs(model, event, "probability", max_pairs, by_cases=False)
     if found is None:
         return np.full(len(rows), -np.inf)
     return _pairs_log_probabilities(model, found, rows)

@@ -12,7 +12,8 @@ them stays small.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,10 +23,18 @@ from strudel._types import NONE, AnyArray
 from strudel.algebra.operands import columns_of
 from strudel.circuits.builder import assemble
 from strudel.circuits.mixture import Mixture
-from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, children_first, with_leaves
+from strudel.logic.events import (
+    FALSE_EVENT,
+    TRUE_EVENT,
+    Event,
+    bounds_of_parts,
+    children_first,
+    with_leaves,
+)
 from strudel.queries.model import Model
 from strudel.tables.cell_distribution import EVERYWHERE, Region, meet
 from strudel.tables.coded_column import Column
+from strudel.tables.coded_rows import code_of
 from strudel.tables.table_code import TableCode
 from strudel.trees.vtree import Vtree, VtreeNodes
 
@@ -53,47 +62,103 @@ class Conjunction(NamedTuple):
 
 
 def conjunction_of(event: Event, names: Sequence[str]) -> Conjunction | None:
-    """An event as a conjunction; None if it is none."""
-    parts = _conjuncts(event)
-    return None if parts is None else _joined(parts, names)
-
-
-def _conjuncts(event: Event) -> list[tuple[Event, bool]] | None:
-    """Variables, bounds and constants that hold or not, if an event says no more than that."""
+    """An event as a conjunction of facts about single variables and columns; None if it is none."""
     operands_of = {id(item): operands for item, operands in children_first(event)}
-    found: list[tuple[Event, bool]] = []
+    place, found = places_of(names), Conjunction({}, {}, True)
     todo = [(event, True)]
     while todo:
         item, is_true = todo.pop()
-        if item.kind in ("variable", "bound", "constant"):
-            found.append((item, is_true))
-        elif item.kind == "not":
+        if item.kind == "not":
             todo.append((item.children[0], not is_true))
         elif item.kind == ("and" if is_true else "or"):
             todo += [(child, is_true) for child in operands_of[id(item)]]
         elif item.kind == "implies" and not is_true:
             todo += [(item.children[0], True), (item.children[1], False)]
         else:
-            return None
+            own = _fact(item, is_true, names, place)
+            if own is None:
+                return None
+            found = _both(found, own)
     return found
 
 
-def _joined(parts: list[tuple[Event, bool]], names: Sequence[str]) -> Conjunction:
-    place, is_possible = places_of(names), True
-    bits: dict[int, int] = {}
-    regions: dict[str, Region] = {}
-    for item, holds in parts:
-        if item.kind == "constant":
-            is_possible &= (item.low == 1) == holds
-        elif item.kind == "variable":
-            var = find_name(item.var, place, "The event")
-            is_possible &= bits.setdefault(var, int(holds)) == int(holds)
-        else:
-            own = ((item.bound, np.inf),) if holds else ((-np.inf, item.bound),)
-            name = str(item.var)
-            regions[name] = meet(regions.get(name, EVERYWHERE), own)
-            is_possible &= bool(regions[name])
-    return Conjunction(bits, regions, is_possible)
+def _both(one: Conjunction, other: Conjunction) -> Conjunction:
+    is_possible = one.is_possible and other.is_possible
+    is_possible &= all(one.bits.get(var, bit) == bit for var, bit in other.bits.items())
+    regions = dict(one.regions)
+    for name, region in other.regions.items():
+        regions[name] = meet(regions.get(name, EVERYWHERE), region)
+        is_possible &= bool(regions[name])
+    return Conjunction(one.bits | other.bits, regions, is_possible)
+
+
+def _fact(
+    event: Event, is_true: bool, names: Sequence[str], place: Mapping[str, int]
+) -> Conjunction | None:
+    """An event, which holds or not, as a fact about one variable or column; None if it is none."""
+    if event.kind == "constant":
+        return Conjunction({}, {}, (event.low == 1) == is_true)
+    if event.kind == "variable":
+        return Conjunction({find_name(event.var, place, "The event"): int(is_true)}, {}, True)
+    if event.kind == "point" and is_true:
+        return Conjunction(
+            {}, {str(event.var): ((event.bound, math.nextafter(event.bound, math.inf)),)}, True
+        )
+    column = _only_column(event, names, place)
+    if column is None:
+        return None
+    bounds = [part.bound for part, _ in children_first(event) if part.kind == "bound"]
+    if column.is_numeric:
+        starts = np.array([-np.inf, *sorted({*column.edges, *bounds})])
+        cell = np.searchsorted(np.array(column.edges), starts, side="right")
+    else:  # a bound is the place of a value
+        cell = np.arange(column.n_values)
+        starts = cell.astype(np.float64)
+    above = {bound: len(names) + i for i, bound in enumerate(dict.fromkeys(bounds))}
+    codes = np.zeros((len(cell), len(names) + len(above)), dtype=np.uint8)
+    codes[:, column.start : column.stop] = column.codewords[cell]
+    for bound, var in above.items():
+        codes[:, var] = starts >= bound
+    numbered = with_leaves(
+        event,
+        lambda leaf: Event(
+            "variable",
+            var=above[leaf.bound]
+            if leaf.kind == "bound"
+            else find_name(leaf.var, place, "The event"),
+        ),
+    )
+    by_number = {str(var): var for var in range(codes.shape[1])}
+    holds = bounds_of_parts(numbered, codes, by_number)[id(numbered)][0] == is_true
+    if not holds.any():
+        return Conjunction({}, {}, False)
+    literals = None if bounds else column.literals(holds)
+    if literals is not None:
+        return Conjunction(dict(literals), {}, True)
+    if not column.has_parts:
+        return None
+    ends = [*starts[1:].tolist(), np.inf]
+    region: list[tuple[float, float]] = []
+    for low, high, inside in zip(starts.tolist(), ends, holds.tolist(), strict=True):
+        if inside and region and region[-1][1] == low:
+            region[-1] = region[-1][0], high
+        elif inside:
+            region.append((low, high))
+    return Conjunction({}, {column.name: tuple(region)}, True)
+
+
+def _only_column(event: Event, names: Sequence[str], place: Mapping[str, int]) -> Column | None:
+    """The column that an event is about, if there is one, and only bounds and variables of it."""
+    code, found = code_of(names), set[str]()
+    for part, _ in children_first(event):
+        if code is None or part.kind in ("point", "sdd"):
+            return None
+        if part.kind == "bound":
+            found.add(str(part.var))
+        elif part.kind == "variable":
+            var = find_name(part.var, place, "The event")
+            found.add(next(column.name for column in code.columns if var < column.stop))
+    return code.column(found.pop()) if code is not None and len(found) == 1 else None
 
 
 class _Coin(NamedTuple):

@@ -61,6 +61,20 @@ def normalize_weights(
     goes to the root of every component. If it is zero everywhere, this raises `if_zero` where it
     should be normalised.
     """
+    made, *_ = mixture_of_weights(structure, edge_log_weight, log_weight, normalize, row)
+    if made is None:
+        return zero_model(structure.vtree, structure.feature_names, normalize, if_zero)
+    return made
+
+
+def mixture_of_weights(
+    structure: Structure,
+    edge_log_weight: FloatArray,
+    log_weight: FloatArray,
+    normalize: bool = True,
+    row: FloatArray | None = None,
+) -> tuple[Mixture | None, float, AnyArray]:
+    """The same, None if it is zero; the log of its total; and which components are left."""
     n_vars, parent = structure.vtree.n_vars, structure.edge_parent
     columns = [
         normalized_parameters(structure.edges, column, n_vars, row) for column in edge_log_weight.T
@@ -68,7 +82,7 @@ def normalize_weights(
     log_share = log_weight + np.array([log_total for _, log_total in columns])
     log_total = float(np.logaddexp.reduce(log_share))
     if log_total == -np.inf:
-        return zero_model(structure.vtree, structure.feature_names, normalize, if_zero)
+        return None, log_total, log_share > -np.inf
     possible = np.flatnonzero(log_share > -np.inf)
     log_theta = np.stack([columns[c][0] for c in possible], axis=1)
     if not normalize:
@@ -83,9 +97,10 @@ def normalize_weights(
         log_theta = np.where(is_alive[owner], log_theta, even[:, np.newaxis])
     numbered = _keep(structure, kept)
     log_theta = log_theta[numbered.edge_log_theta.astype(np.int64)]
-    return Mixture(
+    made = Mixture(
         numbered.with_parameters(log_theta.max(axis=1)), log_theta, log_share[possible] - log_total
     )
+    return made, log_total, log_share > -np.inf
 
 
 def _keep(structure: Structure, kept: AnyArray) -> Circuit:

@@ -1,16 +1,16 @@
 """What is asked, what is given, and which variables are meant, as people type them.
 
-In:  ``marginals``; ``x3=1,x7=0`` or a table with some of the model's columns; ``x1,x2``.
-Out: one of a few questions; rows of 0, 1 and NaN; names.
+In:  ``marginals``; an event such as ``x3=1, x7=0`` or a table with some of the model's columns;
+     ``x1,x2``.
+Out: one of a few questions; a model and rows of 0, 1 and NaN; names.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
-from functools import reduce
-from operator import and_
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
@@ -19,30 +19,29 @@ import numpy as np
 import typer
 
 from strudel._names import did_you_mean, find_name, names_of, places_of
-from strudel.cli.column_words import pieces_of, read_conditions, said_in_words
+from strudel.cli.advice_in_options import advice_for
 from strudel.cli.console import InputError, warnings_as_notes
 from strudel.cli.input_tables import read_frame_rows, read_rows
 from strudel.cli.table_columns import model_columns
 from strudel.data.containers import check_shared_names
 
 if TYPE_CHECKING:
-    from strudel._types import FloatArray
+    from strudel._types import AnyArray, FloatArray
     from strudel.io.read_tables import Table
+    from strudel.logic.events import Event
     from strudel.queries.model import Model
-    from strudel.tables.cell_distribution import Region
 
 GivenOption = Annotated[
     str | None,
     typer.Option(
         "--given",
-        metavar="X=1,Y=0|TABLE",
-        help="What is known: values by name, as in 'sex=f, age>=30'; or a table "
-        "with some of the columns.",
+        metavar="TEXT|TABLE",
+        help="What is known, as in 'sex=f, age>=30' or 'x1=1 or x2=0'; or a table with some of the "
+        "columns.",
     ),
 ]
 E = TypeVar("E", bound=StrEnum)
 FORMULA_FILES = (".cnf", ".dnf", ".nnf", ".sdd")
-WORDS = {"0": 0, "1": 1, "false": 0, "true": 1}
 
 
 def variable_names(model: Model) -> tuple[str, ...]:
@@ -67,63 +66,65 @@ def _singular(word: str) -> str:
 class Given(NamedTuple):
     """What is known: a model, and rows of its 0/1 variables."""
 
-    model: Model  # given parts of cells, as in age>60 inside a cell; else the one that was asked
+    model: Model  # given what is no row, as age>60 inside a cell; else the one that was asked
     rows: FloatArray  # (n_rows, n_vars) 0, 1 and NaN
-    log_probability: float = 0.0  # of the parts of cells
-    words: Mapping[str, str] = MappingProxyType({})  # columns of which the rows do not say all
-    regions: Mapping[str, Region] = MappingProxyType({})  # the parts of cells
+    before: Model  # the one that was asked, with the cells of `model`
+    log_probability: float = 0.0  # of what is no row
+    words: Mapping[str, str] = MappingProxyType({})  # what the rows do not say
+    kept: AnyArray | None = None  # (n_components,) which components are left
 
 
 def read_given(model: Model, text: str | None, option: str = "--given") -> Given:
     """One row per line of a table, else one row; NaN where nothing is said."""
     if text is None:
-        return Given(model, np.full((1, model.n_vars), np.nan))
-    if not is_condition(text):
-        return Given(model, _read_table(model, text))
+        return Given(model, np.full((1, model.n_vars), np.nan), model)
+    if not is_condition(text, model):
+        return Given(model, _read_table(model, text), model)
+    from strudel.algebra.conditioning import at_numbers
+    from strudel.algebra.evidence import absorb, with_cells_of
+    from strudel.queries.arguments import given_rows
+
+    event = read_condition(model, text, option)
+    found = absorb(model, event)
+    rows, _ = given_rows(found.model, found.rest)
+    before = model
+    if found.model.n_vars != model.n_vars:
+        before = with_cells_of(model, [event], "query")
+    known = at_numbers(found.model, found.rest)
+    return Given(known, rows, before, found.log_probability, _words(model, event, text), found.kept)
+
+
+def _words(model: Model, event: Event, text: str) -> dict[str, str]:
+    """What rows of variables do not say: numbers and parts of cells by column, or an event."""
+    from strudel.algebra.inner_bounds import conjunction_of
+    from strudel.tables.column_conditions import bound_text, region_text
+
+    said = conjunction_of(event, variable_names(model))
+    if said is None:
+        return {"event": text}
     code = model.table_code
     if code is None:
-        return Given(model, _read_values(model, text, option))
-    from strudel.algebra.event_cases import within_regions
-    from strudel.queries.soft_evidence import with_code
-
-    said = read_conditions(code, text, option)
-    found, log_p = within_regions(model, said.regions) if said.regions else (model, 0.0)
-    if found is None:
-        raise InputError(f"{option} is impossible under the model: {text!r}.")
-    own = found.table_code
-    assert own is not None
-    numbers = said.numbers
-    columns = (one.at(numbers[one.name]) if one.name in numbers else one for one in own.columns)
-    if numbers:
-        found = with_code(found, replace(own, columns=tuple(columns)))
-    return Given(found, said.row, log_p, said_in_words(code, said), said.regions)
+        return {}
+    words = {}
+    for name, region in said.regions.items():
+        (low, high), column = region[0], code.column(name)
+        is_number = len(region) == 1 and high == math.nextafter(low, math.inf)
+        words[name] = bound_text(column, low) if is_number else region_text(column, region)
+    return words
 
 
-def given_values(model: Model, text: str, option: str) -> dict[str, Any]:
-    """What is known in one row, by variable; parts of cells as intervals of their column."""
-    if not is_condition(text):
-        raise InputError(f"{option} must be conditions like sex=f, age>=30, but is {text!r}.")
-    return values_by_name(model, read_given(model, text, option))
+def read_condition(model: Model, text: str, option: str) -> Event:
+    """What ``sex=f, age >= 30`` says, or any other text of the grammar of events."""
+    from strudel.errors import EventSyntaxError
+    from strudel.logic.event_forms import said_event
 
-
-def values_by_name(model: Model, found: Given) -> dict[str, Any]:
-    """One row of what is known, by variable; parts of cells as intervals of their column."""
-    from strudel.tables.column_conditions import places_in
-
-    names, (row,) = variable_names(model), found.rows
-    values: dict[str, Any] = {
-        names[var]: int(row[var]) for var in np.flatnonzero(~np.isnan(row)).tolist()
-    }
-    code = model.table_code
-    for name, region in found.regions.items():
-        assert code is not None
-        column = code.column(name)
-        if not column.is_numeric:
-            values[name] = [column.values[place] for place in places_in(column, region)]
-            continue
-        ((low, high),) = region
-        values[name] = (low if low > -np.inf else None, high if high < np.inf else None)
-    return values
+    try:
+        return said_event(text, model.n_vars, model.feature_names)
+    except EventSyntaxError as error:
+        raise InputError(
+            f"{option} cannot be read at character {error.position + 1}, {error.reason} "
+            f"{advice_for(error)}".rstrip()
+        ) from None
 
 
 def read_looked_at(model: Model, source: str) -> Any:
@@ -134,36 +135,12 @@ def read_looked_at(model: Model, source: str) -> Any:
     return model_columns(model.table_code, raw, label)
 
 
-def is_condition(text: str) -> bool:
-    """Whether this says values, and does not name a table."""
-    return any(sign in text for sign in "=<>") and not Path(text).exists()
-
-
-def read_asked(model: Model, text: str, option: str) -> Any:
-    """Values as an event: from ``x3=1,x7=0``, or for a model of a table ``sex=f, age>=30``."""
-    from strudel.logic.event_forms import as_event
-
-    code = model.table_code
-    if code is None:
-        row = _read_values(model, text, option)[0]
-        return {var: int(row[var]) for var in np.flatnonzero(~np.isnan(row)).tolist()}
-    read_conditions(code, text, option)  # says what is wrong with it
-    pieces = [as_event(piece, code.n_vars, model.feature_names) for piece in pieces_of(text)]
-    return reduce(and_, pieces)
-
-
-def _read_values(model: Model, text: str, option: str) -> FloatArray:
-    """One row from ``x3=1,x7=0``."""
-    row = np.full((1, model.n_vars), np.nan)
-    for part in filter(str.strip, text.split(",")):
-        name, sign, value = (piece.strip() for piece in part.rpartition("="))
-        if not sign or value.lower() not in WORDS:
-            raise InputError(f"{option} must give values like x3=1,x7=0, but has {part.strip()!r}.")
-        var = find_variable(model, name, option)
-        if not np.isnan(row[0, var]):
-            raise InputError(f"{option} names {name!r} twice.")
-        row[0, var] = WORDS[value.lower()]
-    return row
+def is_condition(text: str, model: Model | None = None) -> bool:
+    """Whether this says something about columns, and does not name a table."""
+    if Path(text).exists() or text == "-":
+        return False
+    has_sign = any(sign in text for sign in ("=", "<", ">", "&", "|", "~", "!", "(", " in "))
+    return has_sign or (model is not None and text in variable_names(model))
 
 
 def read_event(model: Model, text: str) -> Any:
@@ -187,7 +164,7 @@ def read_constraint(text: str) -> Any:
 def number_variables(formula: Any, table: Table) -> Any:
     """A constraint over the columns of a table by their numbers: learning does not see names."""
     from strudel.logic.event_forms import as_event
-    from strudel.logic.events import Event, children_first
+    from strudel.logic.events import children_first
 
     n_vars = table.X.shape[1]
     event = as_event(formula, n_vars, table.feature_names)

@@ -34,11 +34,6 @@ def read_values(X: Any, name: str) -> tuple[AnyArray, tuple[str, ...] | None]:
         return _values_of_rows(X, name), None
     if _is_sparse(X):
         return _values_of_sparse(X), None
-    if isinstance(X, str) and name == "given":
-        raise ValueError(
-            "given must be a dict, such as {'age': (30, 40)}, an array, a list, a sparse matrix or "
-            f"a frame, but is the text {X!r}. Only `probability` takes text."
-        )
     if X is None or np.isscalar(X) or isinstance(X, bytes | Mapping | Set | Iterator):
         raise ValueError(
             f"{name} must be an array, a list, a sparse matrix or a frame, "

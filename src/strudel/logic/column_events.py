@@ -6,6 +6,7 @@ Out: `Event`: literals that all hold, or not all of them; several such only wher
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, Place
 from strudel.tables.cell_distribution import Region
 from strudel.tables.coded_column import Column
 from strudel.tables.column_conditions import (
+    cell_of,
     compare,
     compared_region,
     is_in,
@@ -96,7 +98,15 @@ class ColumnTerm:
         return self._in(places_region(holds)) if self.column.is_shared else self._event(holds)
 
     def _in(self, region: Region) -> Event:
-        """The event that the column lies in a region."""
+        """The event that the column lies in a region; a point if that is one number of a cell."""
+        is_one = len(region) == 1 and region[0][1] == math.nextafter(region[0][0], math.inf)
+        is_cell = bool((self.column.cells.shares(region) == 1.0).any())
+        if is_one and not is_cell and cell_of(self.column, region[0][0]).any():
+            return Event("point", var=self.column.name, bound=region[0][0])
+        return self.within(region)
+
+    def within(self, region: Region) -> Event:
+        """The same without points."""
         shares = self.column.cells.shares(region)
         if np.isin(shares, (0.0, 1.0)).all():
             return self._event((shares == 1.0)[self.column.value_cell])

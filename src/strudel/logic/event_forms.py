@@ -6,20 +6,22 @@ Out: `Event`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from strudel._names import names_of, places_of
+from strudel._names import find_name, names_of, places_of
 from strudel.data.validation import check_evidence
 from strudel.logic.column_events import ColumnTerm
 from strudel.logic.event_grammar import parse_event
-from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event
+from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, children_first, with_leaves
 from strudel.logic.formula import AND, LITERAL, Cnf, Dnf, Nnf
 from strudel.logic.sdd import Sdd
 from strudel.tables.coded_rows import code_of
 from strudel.tables.columns import is_missing
+from strudel.tables.table_code import bit_column
 
 FORMULAS = (Cnf, Dnf, Nnf, Sdd)
 
@@ -31,6 +33,30 @@ def is_formula(item: Any) -> bool:
 
 def as_event(item: Any, n_vars: int, feature_names: Sequence[str] | None = None) -> Event:
     """An event over the variables of a model."""
+    names = names_of(n_vars, feature_names)
+    return without_points(said_event(item, n_vars, feature_names), names)
+
+
+def without_points(event: Event, names: Sequence[str]) -> Event:
+    """The event with bounds for points; a number that has only a density is impossible."""
+    if all(part.kind != "point" for part, _ in children_first(event)):
+        return event
+    code = code_of(names)
+
+    def bounded(leaf: Event) -> Event:
+        if leaf.kind != "point":
+            return leaf
+        if code is None or leaf.var not in code.names:
+            find_name(leaf.var, places_of(names), "The event")  # says which names there are
+        assert code is not None
+        region = ((leaf.bound, math.nextafter(leaf.bound, math.inf)),)
+        return ColumnTerm(code.column(str(leaf.var)), names).within(region)
+
+    return with_leaves(event, bounded)
+
+
+def said_event(item: Any, n_vars: int, feature_names: Sequence[str] | None = None) -> Event:
+    """The event as it was said, in which ``age = 35`` may be a point."""
     if isinstance(item, str):
         names = names_of(n_vars, feature_names)
         return parse_event(item, places_of(names), code_of(names))
@@ -41,9 +67,8 @@ def as_event(item: Any, n_vars: int, feature_names: Sequence[str] | None = None)
     found = None if isinstance(item, Mapping) else event_of(item)
     if found is not None:
         return found
-    names = names_of(n_vars, feature_names)
-    if isinstance(item, Mapping) and code_of(names) is not None:
-        return _in_columns(item, names)
+    if isinstance(item, Mapping):
+        return _in_columns(item, names_of(n_vars, feature_names))
     rows = check_evidence(item, n_vars=n_vars, feature_names=feature_names, name="event")
     if len(rows) != 1:
         raise ValueError(
@@ -55,19 +80,20 @@ def as_event(item: Any, n_vars: int, feature_names: Sequence[str] | None = None)
 
 def _in_columns(row: Mapping[Any, Any], names: tuple[str, ...]) -> Event:
     """The event that columns of a table, or 0/1 variables of theirs, have these values."""
-    code = code_of(names)
-    assert code is not None
+    code, place = code_of(names), places_of(names)
     events = []
     for name, value in row.items():
         is_single = not isinstance(value, tuple | list | set | frozenset | range | np.ndarray)
         if is_single and is_missing(value):
             continue
-        if isinstance(name, str) and name in code.names:
-            events.append(ColumnTerm(code.column(name), names).agrees(value))
+        if code is not None and isinstance(name, str) and name in code.names:
+            column = code.column(name)
         else:
-            known = check_evidence({name: value}, feature_names=names, n_vars=len(names))[0]
-            var = np.flatnonzero(~np.isnan(known))
-            events.append(_literals("and", 2 * var + known[var].astype(np.int64)))
+            if code is not None and isinstance(name, str) and name not in place:
+                code.column(name)  # says which columns there are
+            var = find_name(name, place, "The event")
+            column = bit_column(names[var], var)
+        events.append(ColumnTerm(column, names).agrees(value))
     return Event("and", tuple(events))
 
 

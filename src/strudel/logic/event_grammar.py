@@ -5,8 +5,9 @@ Out: an `Event`, or `EventSyntaxError` with the place.
 
     statement   a statement joined by operators, from the tightest:
                 ~ !  not; >> (as in Python); & && and; ^ xor; | || or; == != ; -> => ; <-> <=>
-    atom        a name; a name = 0 or = 1; true; false; ( statement ); a call; a comparison
-    comparison  a column of a table with = == != < <= > >= and a value, or in [a, b]; also
+                commas between statements mean and, and bind least tightly of all
+    atom        a name; true; false; ( statement ); a call; a comparison
+    comparison  a column, or a 0/1 variable, with = == != < <= > >= and a value, or in {a, b}; also
                 30 <= age < 40. A value is a word, a number, a date such as 2020-01-31, or anything
                 in quotes
     call        at_least(2, a, b, c), at_most(...), exactly(...), also at_least(2, [a, b, c]);
@@ -41,7 +42,7 @@ from strudel.logic.events import (
     less_than,
     quoted,
 )
-from strudel.tables.table_code import TableCode
+from strudel.tables.table_code import TableCode, bit_column
 
 TOKEN = re.compile(
     r"\s*(?:(?P<name>"
@@ -49,7 +50,7 @@ TOKEN = re.compile(
     + r")|(?P<date>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?)"
     r"|(?P<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
     r"""|(?P<quoted>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`)"""
-    r"|(?P<symbol><->|<=>|->|=>|>>|>=|<=|==|!=|&&|\|\||[-&|^~!()\[\],=<>])|(?P<end>$)|(?P<other>.))",
+    r"|(?P<symbol><->|<=>|->|=>|>>|>=|<=|==|!=|&&|\|\||[-&|^~!()\[\]{},=<>])|(?P<end>$)|(?P<other>.))",
     re.DOTALL,
 )
 SAME = {  # other ways to write an operator
@@ -64,6 +65,7 @@ SAME = {  # other ways to write an operator
     "<=>": "<->",
 }
 KIND = {
+    ",": "and",
     "&": "and",
     "|": "or",
     "^": "xor",
@@ -73,7 +75,7 @@ KIND = {
     ">>": "implies",
     "->": "implies",
 }
-TIGHTNESS = {"<->": 0, "->": 1, "==": 2, "!=": 2, "|": 3, "^": 4, "&": 5, ">>": 6, "~": 7}
+TIGHTNESS = {",": -1, "<->": 0, "->": 1, "==": 2, "!=": 2, "|": 3, "^": 4, "&": 5, ">>": 6, "~": 7}
 CONSTANTS = {"true": TRUE_EVENT, "True": TRUE_EVENT, "false": FALSE_EVENT, "False": FALSE_EVENT}
 COUNTS: dict[str, Callable[[int, Any], Event]] = {
     "at_least": at_least,
@@ -81,10 +83,17 @@ COUNTS: dict[str, Callable[[int, Any], Event]] = {
     "exactly": exactly,
 }
 CALLS = (*COUNTS, "less_than")
-CLOSE = {"(": ")", "[": "]"}
+CLOSE = {"(": ")", "[": "]", "{": "}"}
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}  # the same from the other side
 COMPARISONS = ("=", "==", "!=", "<", "<=", ">", ">=")
 QUOTES = "Text with spaces or signs needs quotes, as in town='Bad Ems'"
+WHAT_IS = {
+    "0": 0,
+    "1": 1,
+    "false": 0,
+    "true": 1,
+}  # values of 0/1 variables whose model is not known
+QUOTE_MARKS = ("'", '"', "`")
 MAX_DIGITS = 18
 
 
@@ -168,6 +177,10 @@ class _Reader:
     def _fail(
         self, message: str, at: int, advice: str = "", cause: ValueError | None = None
     ) -> NoReturn:
+        bare = self._name_without_quotes(at)
+        if bare is not None:
+            message = f"the name {bare!r} needs quotes, since it is not a plain word"
+            advice = f"Write {quoted(bare)}."
         near = repr(self.text[at : at + 12]) if at < len(self.text) else "the end"
         reason = f"{near}: {message.rstrip('.')}{'' if message.endswith('?') else '.'}"
         raise EventSyntaxError(
@@ -177,6 +190,20 @@ class _Reader:
             reason=reason,
             cause=cause,
         )
+
+    def _name_without_quotes(self, at: int) -> str | None:
+        """The name that stands around a place where reading failed, if it only lacks quotes."""
+        known = {*(self.names or ()), *(self.code.names if self.code is not None else ())}
+        for name in sorted(known, key=len, reverse=True):
+            start = self.text.rfind(name, 0, at + len(name))
+            is_around = name and start != -1 and start <= at <= start + len(name)
+            if (
+                is_around
+                and quoted(name) != name
+                and self.text[start - 1 : start] not in QUOTE_MARKS
+            ):
+                return name
+        return None
 
     def read(self) -> Event:
         while True:
@@ -247,12 +274,12 @@ class _Reader:
         if self.names is not None and name not in self.names:
             self._fail_unknown(name, token.at)
         event = Event("variable", var=name)
-        if self.token.symbol == "=":
+        if self.token.symbol == "=":  # nothing is known of the names
             self._advance()
             value = self._advance()
-            if value.kind != "number" or value.text not in ("0", "1"):
+            if value.text.lower() not in WHAT_IS:
                 self._fail("a value must be 0 or 1; use == for two events that agree", value.at)
-            event = event if value.text == "1" else ~event
+            event = event if WHAT_IS[value.text.lower()] else ~event
         self.groups[-1].operands.append((event, ""))
         return False
 
@@ -270,26 +297,35 @@ class _Reader:
     def _is_comparison(self, name: str) -> bool:
         """Whether a comparison of a column with a value starts here, and not an operator."""
         token = self.token
-        if self.code is None or name not in self.code.names:
+        if not self._is_known(name):
             return False
         if token.kind == "name":
             return token.text == "in"
         if token.symbol not in COMPARISONS:
             return False
-        # `flag == other` says that two variables agree; `flag = 1` is a value.
+        # `flag == other` says that two variables agree; `flag = 1` and `flag == 1` are values.
         is_variable = self.names is not None and name in self.names
-        return not is_variable or token.text not in ("==", "!=")
+        return not is_variable or token.text not in ("==", "!=") or self._after().kind == "number"
+
+    def _is_known(self, name: str) -> bool:
+        """Whether there is a column or a 0/1 variable of this name, as far as that is known."""
+        is_column = self.code is not None and name in self.code.names
+        return is_column or (self.names is not None and name in self.names)
+
+    def _after(self) -> _Token:
+        """The token after the one that comes next."""
+        found = TOKEN.match(self.text, self.token.at)
+        assert found is not None
+        return self._next(found.end())
 
     def _starts_with_value(self) -> bool:
         """Take a comparison such as 30 <= age < 40, if that is what starts here."""
-        found = TOKEN.match(self.text, self.token.at)
-        assert found is not None
-        if self.code is None or self._next(found.end()).text not in TURNED:
+        if self.names is None or self._after().text not in TURNED:
             return False
         value, sign, name = self._value(), self._advance(), self._advance()
         column = _unquoted(name.text) if name.kind == "quoted" else name.text
-        if column not in self.code.names:
-            self._fail("expected a column", name.at)
+        if not self._is_known(column):
+            self._fail_unknown(column, name.at)
         if sign.text == "<=" and self.token.text == "<":
             self._advance()
             event = self._compare(column, sign._replace(text="between"), (value, self._value()))
@@ -306,9 +342,11 @@ class _Reader:
         return self._compare(name, sign, self._list() if sign.text == "in" else self._value())
 
     def _compare(self, name: str, sign: _Token, value: Any) -> Event:
-        assert self.code is not None
         assert self.names is not None
-        term = ColumnTerm(self.code.column(name), list(self.names))
+        code = self.code
+        is_column = code is not None and name in code.names
+        column = code.column(name) if code and is_column else bit_column(name, self.names[name])
+        term = ColumnTerm(column, list(self.names))
         try:
             if sign.text == "in":
                 return term.isin(value)
@@ -321,13 +359,15 @@ class _Reader:
             advice = error.advice if isinstance(error, Explained) else ""
             if is_cut:
                 advice = f"{advice} {QUOTES}.".lstrip()
+            if sign.text == "=" and value in self.names:
+                advice = "Write == for two variables that agree."
             self._fail(problem, sign.at, advice, error)
 
     def _list(self) -> list[Any]:
         """Values in brackets."""
         opening = self._advance()
         if opening.symbol not in CLOSE:
-            self._fail("expected a list of values such as [a, b]", opening.at)
+            self._fail("expected values in brackets such as {a, b}", opening.at)
         values = [self._value()]
         while self.token.symbol == ",":
             self._advance()
@@ -354,7 +394,10 @@ class _Reader:
         """Take what may follow an operand; whether another operand must come next."""
         token, group = self.token, self.groups[-1]
         text = token.symbol
-        if text in KIND:
+        if text == "," and not group.bracket and self._after().kind == "end":
+            self._advance()  # one comma too many
+            return False
+        if text in KIND and (text != "," or not group.bracket):
             if not group.operands:  # after a number or a list
                 self._fail("expected a comma or a closing bracket", token.at)
             self._reduce(group, text)

@@ -61,13 +61,15 @@ class Event:
     array([ True, False])
     """
 
-    kind: str  # constant, variable, not, and, or, xor, iff, implies, count, sdd or bound
+    kind: str  # constant, variable, not, and, or, xor, iff, implies, count, sdd, bound or point
     children: tuple[Event, ...] = ()
-    var: str | int = NONE  # of a variable: its name or number; of a bound: the name of a column
+    var: str | int = NONE  # of a variable: its name or number; of a bound, point: a column's name
     low: int = 0  # of a count: the fewest children that hold; of a constant: 0 or 1
     high: int = 0  # of a count: the most
     sdd: Sdd | None = None
-    bound: float = 0.0  # of a bound inside a cell: column >= bound, a number, date or `Place`
+    # Of a bound inside a cell: column >= bound, a number, date or `Place`; of a point: column =
+    # bound, where the cell has other numbers, so that it may have only a density.
+    bound: float = 0.0
 
     __array_ufunc__ = None  # so that NumPy leaves `row & event` to us
 
@@ -229,7 +231,7 @@ def _text(event: Event, below: list[str]) -> str:
         return "true" if event.low == 1 or event.kind == "and" else "false"
     if event.kind == "sdd":
         return repr(event.sdd)
-    if event.kind == "bound":
+    if event.kind in ("bound", "point"):
         return bound_text(event)
     if event.kind == "count":
         if event.high == len(below):
@@ -252,6 +254,8 @@ def bound_text(event: Event) -> str:
     below = float(np.nextafter(event.bound, -np.inf))
     is_above = len(repr(below)) < len(repr(event.bound))
     sign, bound = (">", below) if is_above else (">=", event.bound)
+    if event.kind == "point":
+        sign, bound = "=", event.bound
     return f"{quoted(str(event.var))} {sign} {int(bound) if bound.is_integer() else bound}"
 
 
@@ -263,7 +267,7 @@ def need_no_bounds(event: Event, who: str) -> None:
                 f"{who} which of the rare values of {item.var!r} a row has ({item.bound.label!r} "
                 "is one of them): only queries and condition take them apart."
             )
-        if item.kind == "bound":
+        if item.kind in ("bound", "point"):
             raise ValueError(
                 f"{who} whether {bound_text(item)}: the bound lies inside a cell, and only "
                 "queries and condition take it there. Learn with "
@@ -329,10 +333,10 @@ def children_first(event: Event, flat: bool = True) -> Iterator[tuple[Event, lis
 
 
 def with_leaves(event: Event, leaf_of: Callable[[Event], Event]) -> Event:
-    """The event with another event for each of its variables, bounds and SDDs."""
+    """The event with another event for each of its variables, bounds, points and SDDs."""
     made: dict[int, Event] = {}
     for item, _ in children_first(event, flat=False):
-        if item.kind in ("variable", "bound", "sdd"):
+        if item.kind in ("variable", "bound", "point", "sdd"):
             made[id(item)] = leaf_of(item)
         elif item.children:
             children = tuple(made[id(child)] for child in item.children)

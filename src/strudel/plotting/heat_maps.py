@@ -13,6 +13,7 @@ import numpy as np
 
 from strudel._names import names_of
 from strudel._types import AnyArray, FloatArray
+from strudel.algebra.evidence import takes_evidence
 from strudel.circuits.mixture import Mixture
 from strudel.plotting.canvas import (
     Palette,
@@ -134,6 +135,7 @@ def _percent(weight: float) -> str:
     return f"{100 * weight:.0f} %" if weight >= 0.1 else f"{100 * weight:.2g} %"
 
 
+@takes_evidence("given")
 def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> Axes:
     """Draw the correlation of every two variables: blue if positive, orange if negative.
 
@@ -145,8 +147,8 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
     ----------
     model : Circuit, Mixture or fitted estimator
         Smooth and decomposable. All values are exact, from its pair probabilities.
-    given : array-like of shape (n_vars,) or dict, optional
-        One row of 0, 1, or NaN where the value is unknown; nothing is known by default.
+    given : evidence in any form, as in `probability`, of one row, optional
+        Nothing is known by default.
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
 

@@ -13,7 +13,9 @@ import numpy as np
 
 from strudel._names import names_of
 from strudel._types import AnyArray, FloatArray
+from strudel.algebra.evidence import absorb, columns_in, with_cells_of
 from strudel.data.argument_checks import check_count
+from strudel.logic.event_forms import is_formula
 from strudel.plotting.canvas import (
     Palette,
     axes_or_current,
@@ -23,7 +25,6 @@ from strudel.plotting.canvas import (
 from strudel.plotting.labels import short_labels
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model, model_of
-from strudel.queries.soft_evidence import absorb
 from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.tables.table_code import Column
 
@@ -63,9 +64,8 @@ def plot_marginals(
     ----------
     model : Circuit, Mixture or fitted estimator
         Smooth and decomposable.
-    given : array-like of shape (n_vars,) or dict, optional
-        One row of 0, 1, or NaN where the value is unknown, or values by name; nothing is known by
-        default.
+    given : evidence in any form, as in `probability`, of one row, optional
+        Nothing is known by default.
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
     top : int, optional
@@ -82,15 +82,19 @@ def plot_marginals(
     check_count("top", top, may_be_none=True)
     found = inside = model_of(model)
     is_known = np.zeros(found.n_vars, dtype=bool)
-    if isinstance(given, Mapping):
-        inside, rest, _ = absorb(found, given)
-        for name in given.keys() - rest.keys():  # of which parts of cells are known
-            assert found.table_code is not None
-            is_known[found.table_code.column(name).variables] = True
+    if isinstance(given, Mapping) or is_formula(given):
+        inside, rest, *_ = absorb(found, given)
+        if inside.n_vars != found.n_vars:
+            found = with_cells_of(found, [given], "plot_marginals")
+            inside, rest, *_ = absorb(found, given)
+        is_known = np.zeros(found.n_vars, dtype=bool)
+        if found.table_code is not None:
+            for name in columns_in(found, given):  # of which a row may not say all
+                is_known[found.table_code.column(name).variables] = True
         given = rest
     row = one_row(inside, given)
     is_known |= ~np.isnan(row)
-    has_evidence = bool(is_known.any())
+    has_evidence = bool(is_known.any()) or inside is not found
     now = marginal_probabilities(inside, as_evidence(inside, row))
     before = marginal_probabilities(found) if has_evidence else now
     if found.table_code is None:

@@ -16,10 +16,8 @@ import numpy as np
 
 from strudel._names import quote
 from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
-from strudel.algebra.conditioning import condition
 from strudel.algebra.event_probability import event_log_probabilities
 from strudel.errors import MissingDependencyError
-from strudel.logic.event_forms import is_formula
 from strudel.predictions.agreement_search import OPEN, Agreement, search_agreement
 from strudel.predictions.decision import Decision, PredictorDecider, decisions_of
 from strudel.predictions.predictor_arguments import possible_evidence
@@ -57,8 +55,8 @@ def classifier_agreement(
         as they do themselves: by the largest averaged probability, with ties to the first class.
         Classes are compared by their names; an event's 0 and 1 stand for the first and the second
         of two classes. A predictor of values says 1 where its value is at least `threshold`.
-    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, dict, or event, optional
-        0, 1, or NaN where the value is unknown; nothing is known by default.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default.
     threshold : float
         Threshold of probabilities and values.
     max_nodes, max_seconds : optional
@@ -87,8 +85,6 @@ def classifier_agreement(
     query = "classifier_agreement"
     model = model_of(model)
     limits = check_limits(max_seconds, max_nodes)
-    if is_formula(given):
-        model, given = condition(model, given), None
     decisions = decisions_of(model, (f, g), threshold, query)
     model = decisions[0].asked.model
     both = [possible_evidence(decision.asked, given, "given", query) for decision in decisions]

@@ -59,11 +59,11 @@ class Estimate(NamedTuple):
     standard_error: float | FloatArray
 
 
-@by_block("X")
+@by_block("given")
 def expected_prediction(
     model: Any,
     predictor: Any,
-    X: Any,
+    given: Any,
     moment: int = 1,
     *,
     output: Kind | None = None,
@@ -85,8 +85,9 @@ def expected_prediction(
         one column at a time: encoders, scalers, imputers. Regression and logistic circuits, which
         must be on the model's vtree; anything that `probability` takes for an event, which counts
         as 1 where it holds and 0 elsewhere.
-    X : array-like of shape (n_rows, n_vars), one row, frame, or dict by feature name
-        0, 1, or NaN where the value is unknown; or values of the columns of a table.
+    given : evidence in any form, as in `probability`
+        For example rows of 0, 1, or NaN where the value is unknown; or values of the columns of a
+        table.
     moment : int
         Which power of the prediction: 1 is the expected prediction itself.
     output : {"value", "logit", "probability"}, optional
@@ -109,7 +110,7 @@ def expected_prediction(
     Returns
     -------
     ndarray of shape (n_rows,), or (n_rows, n_outputs) if there are several
-        Without the first axis, a number if there is one output, when `X` is a single row. Class
+        Without the first axis, a number if there is one output, when `given` is a single row. Class
         probabilities have one column per class, in the order of the predictor's `classes_`.
 
     Raises
@@ -138,7 +139,7 @@ def expected_prediction(
     """
     check_count("moment", moment)
     check_count("n_samples", n_samples, 2, may_be_none=True)
-    task = _prepare(model, predictor, X, output, "expected_prediction")
+    task = _prepare(model, predictor, given, output, "expected_prediction")
     moments, is_open = _exact(task, int(moment), max_states, max_pairs)
     value = moments.raw(int(moment))
     if n_samples is None:
@@ -149,11 +150,11 @@ def expected_prediction(
     return Estimate(_shaped(task, value), _shaped(task, error))
 
 
-@by_block("X")
+@by_block("given")
 def prediction_variance(
     model: Any,
     predictor: Any,
-    X: Any,
+    given: Any,
     *,
     output: Kind | None = None,
     max_states: int = MAX_STATES,
@@ -166,13 +167,13 @@ def prediction_variance(
 
     Parameters
     ----------
-    model, predictor, X, output, max_states, max_pairs
+    model, predictor, given, output, max_states, max_pairs
         As in `expected_prediction`.
 
     Returns
     -------
     ndarray of shape (n_rows,), or (n_rows, n_outputs) if there are several
-        Without the first axis when `X` is a single row.
+        Without the first axis when `given` is a single row.
 
     Examples
     --------
@@ -183,7 +184,7 @@ def prediction_variance(
     >>> round(prediction_variance(figure_1_circuit(), line, {}), 4)  # 9 * 0.6 * 0.4
     2.16
     """
-    task = _prepare(model, predictor, X, output, "prediction_variance")
+    task = _prepare(model, predictor, given, output, "prediction_variance")
     moments, is_open = _exact(task, 2, max_states, max_pairs)
     _raise_if_open(task, is_open, max_states)
     return _shaped(task, np.maximum(moments.central[:, 0], 0.0))
@@ -224,7 +225,7 @@ class _Task(NamedTuple):
         return self.form.probabilities(output) if self.is_linked else output
 
 
-def _prepare(model: Any, predictor: Any, X: Any, output: Kind | None, query: str) -> _Task:
+def _prepare(model: Any, predictor: Any, given: Any, output: Kind | None, query: str) -> _Task:
     [asked] = ask(model_of(model), predictor, query=query)
     form = asked.form
     if output is not None:
@@ -234,7 +235,7 @@ def _prepare(model: Any, predictor: Any, X: Any, output: Kind | None, query: str
         raise ValueError(
             f"output is {output!r}, but this predictor gives a {form.output}. Leave output=None."
         )
-    return _Task(asked, evidence_of(asked, X, "X"), is_linked, query)
+    return _Task(asked, evidence_of(asked, given, "given"), is_linked, query)
 
 
 def _exact(task: _Task, order: int, max_states: int, max_pairs: int) -> tuple[Moments, AnyArray]:

@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.algebra.evidence import takes_evidence
 from strudel.data.argument_checks import check_choice, check_count
 from strudel.predictions.agreement_search import Agreement, SameLabels, search_agreement
 from strudel.predictions.decision import Decision, PredictorDecider, decision_of
@@ -78,10 +79,11 @@ class SufficientExplanation:
         )
 
 
+@takes_evidence("given")
 def sufficient_explanation(
     model: Model,
     predictor: Any,
-    row: Any,
+    given: Any,
     delta: float = 0.9,
     *,
     criterion: Literal["probability", "expectation"] = "probability",
@@ -99,9 +101,10 @@ def sufficient_explanation(
     predictor : name or number of a variable, event, or predictor
         What decides, as in `same_decision_probability`. A variable that is decided about is never
         part of its own explanation.
-    row : one row, or dict by feature name
-        0, 1, or NaN where the value is unknown; or values of the columns of a table, which are then
-        what explains. The decision is that of the expected output.
+    given : evidence in any form, as in `probability`, of one row
+        For example 0, 1, or NaN where the value is unknown; or values of the columns of a table,
+        which are then what explains. The decision is that of the expected output. What is no value
+        of one feature (an event, or an interval inside a cell) is known from the start.
     delta : float
         How probable it must be, given the chosen values alone, that the decision about the complete
         row is the same. More than 0, at most 1.
@@ -141,12 +144,12 @@ def sufficient_explanation(
     limit = np.inf if max_sets is None else max_sets
     nodes = check_limits(None, max_nodes)[1]
     decision = decision_of(model, predictor, threshold, query)
-    known = possible_evidence(decision.asked, row, "row", query)
+    known = possible_evidence(decision.asked, given, "given", query)
     if len(known.place) != 1:
         raise ValueError(
-            f"row must be one row, but there are {len(known.place)}. Explain one at a time."
+            f"given must be one row, but there are {len(known.place)}. Explain one at a time."
         )
-    sets = _Sets(decision, row, known, float(delta), criterion, nodes)
+    sets = _Sets(decision, given, known, float(delta), criterion, nodes)
     chosen, is_smallest = _smallest_set(sets, limit)
     if chosen is not None:
         return sets.explain(chosen, True, is_smallest)

@@ -372,7 +372,7 @@ def _given_finer(asked: Asked, given: Any, name: str) -> Any:
         if coded_evidence(given, code, name) is None:
             raise ValueError(
                 f"{name} holds the {original.n_vars} variables of the model, but the predictor "
-                f"cuts its cells. Give {name} in the {len(code.columns)} columns of the table."
+                f"cuts its cells. Use the {len(code.columns)} columns of the table instead."
             )
         return given
     rows = []

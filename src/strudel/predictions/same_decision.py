@@ -75,8 +75,8 @@ def same_decision_probability(
         `expected_prediction` takes: a classifier of scikit-learn decides as it does itself, by the
         largest averaged probability, with ties to the first class. One that gives log-odds, as a
         logistic regression does, decides by the expected log-odds.
-    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
-        0, 1, or NaN where the value is unknown; nothing is known by default.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default.
     hidden : name or number of a variable, or several, optional
         Those that could become known. Values that a row knows are not hidden in it. By default all
         except the variable that is decided about.

@@ -55,11 +55,11 @@ class ShapValues(NamedTuple):
         return plotting("shapley").plot_shap_values(self, model, row, ax=ax)
 
 
-@by_block("X")
+@by_block("given")
 def shap_values(
     model: Model,
     predictor: Any,
-    X: Any,
+    given: Any,
     *,
     target: Any = None,
     max_exact: int = MAX_EXACT,
@@ -78,9 +78,10 @@ def shap_values(
     predictor : name or number of a variable, event, or predictor
         As in `expected_prediction`; with two classes the output is that of the second one. What
         gives log-odds is explained in log-odds.
-    X : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict
-        0, 1, or NaN where the value is unknown; or values of the columns of a table. Unknown
-        features take no part.
+    given : evidence in any form, as in `probability`
+        For example rows of 0, 1, or NaN where the value is unknown; or values of the columns of a
+        table. Unknown features take no part, and what is no value of one feature (an event, or an
+        interval inside a cell) is known from the start.
     target : class of the classifier, optional
         Whose output is explained; needed with more than two classes.
     max_exact : int
@@ -111,7 +112,7 @@ def shap_values(
     column = _column(form, target)
     check_count("max_exact", max_exact, 0, MOST_EXACT)
     check_count("n_permutations", n_permutations, 4)
-    codes, place, is_single, shift, _ = possible_evidence(asked, X, "X", QUERY)
+    codes, place, is_single, shift, _ = possible_evidence(asked, given, "given", QUERY)
     everyone = players_of(asked.model)
     generator = generator_from(0 if random_state is None else random_state)
     is_known = everyone.known(codes)

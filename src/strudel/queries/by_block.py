@@ -16,10 +16,10 @@ import numpy as np
 
 from strudel._names import names_of
 from strudel._types import AnyArray
+from strudel.algebra.evidence import takes_evidence
 from strudel.data.lazy import by_block as by_block_like
 from strudel.errors import CircuitPropertyError
 from strudel.queries.model import Model, model_of
-from strudel.queries.soft_evidence import takes_parts_of_cells
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,9 +50,12 @@ def possible_row(model: Any, table: Any) -> Any:
 lazily = partial(by_block_like, example=possible_row)
 
 
-def by_block(*rows: str, with_log: Callable[[Any, float], Any] | None = None) -> Callable[[F], F]:
-    """Let a query take lazy tables and parts of cells as its arguments `rows`."""
-    outer, inner = lazily(*rows), takes_parts_of_cells(*rows, with_log=with_log)
+def by_block(*rows: str, **options: Any) -> Callable[[F], F]:
+    """Let a query take lazy tables and evidence in any form as its arguments `rows`.
+
+    The options are those of `takes_evidence`.
+    """
+    outer, inner = lazily(*rows), takes_evidence(*rows, **options)
     return lambda query: outer(inner(query))
 
 

@@ -33,9 +33,8 @@ def count_distribution(model: Model, variables: Any = None, given: Any = None) -
         Smooth and structured-decomposable, in normal form.
     variables : names or numbers of variables, optional
         What is counted; all variables by default.
-    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
-        0, 1, or NaN where the value is unknown; nothing is known by default. Known variables count
-        with their values.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default. Known variables count with their values.
 
     Returns
     -------

@@ -53,8 +53,8 @@ def entropy(model: Model, given: Any = None, *, max_states: int = MAX_STATES) ->
     ----------
     model : Circuit, Mixture or fitted estimator
         Smooth and decomposable. A deterministic circuit takes one pass.
-    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
-        0, 1, or NaN where the value is unknown; nothing is known by default.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default.
     max_states : int
         For a mixture, or a circuit that is not deterministic, the limit on the states that are
         looked at.
@@ -100,7 +100,13 @@ def _entropy_within(model: Model, given: Any) -> float | FloatArray:
 
 @by_block("given")
 def mutual_information(
-    model: Model, a: Any, b: Any, given: Any = None, *, max_states: int = MAX_STATES
+    model: Model,
+    a: Any,
+    b: Any,
+    given: Any = None,
+    *,
+    beyond: Any = None,
+    max_states: int = MAX_STATES,
 ) -> float | FloatArray:
     """How much two sets of variables tell about each other, given what is known.
 
@@ -112,10 +118,11 @@ def mutual_information(
         Smooth and decomposable.
     a, b : names or numbers of variables
         Two disjoint sets.
-    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
-        0, 1, or NaN where the value is unknown; nothing is known by default. Or the name of a
-        column, or a list of names: what `a` and `b` tell about each other beyond these columns, on
-        average over their values.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default.
+    beyond : name of a column, or a list of names, optional
+        What `a` and `b` tell about each other beyond these columns, on average over their values;
+        `given` is then at most one row.
     max_states : int
         Limit on the states of the two sets that are looked at. At worst that is all of them, when
         summing out the other variables hides the choices that the circuit makes, and always in a
@@ -138,12 +145,12 @@ def mutual_information(
     0.1284
     >>> round(mutual_information(figure_1_circuit(), ["X1", "X2"], "X4", given={"X3": 1}), 4)
     0.0
-    >>> round(mutual_information(figure_1_circuit(), "X1", "X4", given="X3"), 4)  # all of it
+    >>> round(mutual_information(figure_1_circuit(), "X1", "X4", beyond="X3"), 4)  # all of it
     0.0
     """
     model = model_of(model)
-    if _are_names(given):
-        return _information_beyond(model, a, b, given, max_states)
+    if beyond is not None:
+        return _information_beyond(model, a, b, beyond, given, max_states)
     first, second = variable_indices(model, a, "a"), variable_indices(model, b, "b")
     both = np.intersect1d(first, second)
     if len(both):
@@ -157,24 +164,20 @@ def mutual_information(
     )
 
 
-def _are_names(given: Any) -> bool:
-    """Whether columns are given, not their values."""
-    items = [given] if isinstance(given, str) else given
-    return isinstance(items, list | tuple) and bool(items) and isinstance(items[0], str)
-
-
-def _information_beyond(model: Model, a: Any, b: Any, given: Any, max_states: int) -> float:
+def _information_beyond(
+    model: Model, a: Any, b: Any, beyond: Any, given: Any, max_states: int
+) -> float:
     """The mutual information of some columns given others, from the table of all their values."""
     first, second = find_columns(model, a, "a"), find_columns(model, b, "b")
-    others = find_columns(model, given, "given")
+    others = find_columns(model, beyond, "beyond")
     columns = [*first, *second, *others]
     names = [column.name for column in columns]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ValueError(
-            f"a, b and given must have no column in common, but {twice!r} is in two of them."
+            f"a, b and beyond must have no column in common, but {twice!r} is in two of them."
         )
-    joint = joint_table(model, columns, None, "mutual_information", max_states)
+    joint = joint_table(model, columns, given, "mutual_information", max_states)
     sizes = [math.prod(column.n_values for column in part) for part in (first, second)]
     tables = joint.reshape(*sizes, -1).transpose(2, 0, 1)
     chance = tables.sum(axis=(1, 2))

@@ -19,14 +19,15 @@ import numpy as np
 from strudel._numba import in_threads, kernel, lowest_bit, popcount
 from strudel._torch import find_device
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
+from strudel.algebra.evidence import Absorbed
 from strudel.circuits.circuit import Edges
 from strudel.circuits.flows import BLOCK_WORDS, flow_block, raise_if_ambiguous
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.properties import check_properties
 from strudel.data.bits import pack_columns
 from strudel.data.containers import slices
-from strudel.data.validation import check_evidence
 from strudel.errors import CircuitPropertyError
+from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
@@ -43,16 +44,23 @@ BLOCK_ROWS = 64 * BLOCK_WORDS  # rows whose flows are found together
 FAR = -50.0  # nats; components this much less probable than the best do not count
 
 
-@by_block("X")
-def responsibilities(model: Model, X: Any, *, device: Any = "cpu") -> FloatArray:
+def _of_all_components(answer: FloatArray, facts: Absorbed) -> FloatArray:
+    """Zero for components that what is given excludes."""
+    weight = np.zeros((len(answer), len(facts.kept)))
+    weight[:, facts.kept] = answer
+    return weight
+
+
+@by_block("given", with_facts=_of_all_components)
+def responsibilities(model: Model, given: Any, *, device: Any = "cpu") -> FloatArray:
     """Probability of every component given each row.
 
     Parameters
     ----------
     model : Mixture or fitted estimator
         Smooth and decomposable. A single circuit is a mixture of one component.
-    X : array-like of shape (n_rows, n_vars), frame, or dict by feature name
-        0, 1, or NaN where the value is unknown.
+    given : evidence in any form, as in `probability`
+        For example rows of 0, 1, or NaN where the value is unknown.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where rows are evaluated, as in `log_likelihood`.
 
@@ -79,7 +87,7 @@ def responsibilities(model: Model, X: Any, *, device: Any = "cpu") -> FloatArray
            [0.16, 0.84]])
     """
     model = model_of(model)
-    rows = check_evidence(X, n_vars=model.n_vars, feature_names=model.feature_names)
+    rows, _ = given_rows(model, given)
     return rows_responsibilities(model, rows, find_device(device))
 
 

@@ -61,8 +61,8 @@ def sample(
         Smooth and structured-decomposable.
     n_samples : int
         Number of rows; per row of `given` if that is a table.
-    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict by feature name
-        0, 1, or NaN where the value is unknown. Nothing is known by default.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default.
     random_state : int, numpy Generator, RandomState or None
         For lazy rows, block b draws from the seed and b: other blocks give other draws.
     missing : bool, default=False

@@ -30,8 +30,8 @@ def marginal_probabilities(model: Model, given: Any = None) -> Any:
     ----------
     model : Circuit, Mixture or fitted estimator
         Smooth and decomposable.
-    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
-        0, 1, or NaN where the value is unknown; nothing is known by default.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default.
 
     Returns
     -------
@@ -69,8 +69,8 @@ def pair_probabilities(model: Model, given: Any = None) -> FloatArray:
     ----------
     model : Circuit, Mixture or fitted estimator
         Smooth and decomposable.
-    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
-        0, 1, or NaN where the value is unknown; nothing is known by default.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default.
 
     Returns
     -------
@@ -119,8 +119,8 @@ def covariance(model: Model, given: Any = None) -> FloatArray:
     ----------
     model : Circuit, Mixture or fitted estimator
         Smooth and decomposable.
-    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
-        0, 1, or NaN where the value is unknown; nothing is known by default.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default.
 
     Returns
     -------

@@ -19,7 +19,7 @@ from strudel.data.containers import read_named_rows, read_values
 from strudel.tables.coded_column import Column
 from strudel.tables.column_conditions import literals_of
 from strudel.tables.columns import RawTable, is_missing, read_columns
-from strudel.tables.table_code import TableCode
+from strudel.tables.table_code import TableCode, bit_column
 
 
 class CodedNames(tuple[str, ...]):
@@ -243,8 +243,4 @@ def _literals(key: Any, value: Any, code: TableCode, name: str) -> Sequence[tupl
         raise ValueError(
             f"{name} names {key!r}, which is not a column. {did_you_mean(key, code.names)}"
         )
-    if is_missing(value):
-        return ()
-    if value not in (0, 1):
-        raise ValueError(f"The value of variable {key!r} must be 0, 1 or NaN, but is {value!r}.")
-    return ((var, int(value)),)
+    return literals_of(bit_column(code.variable_names[var], var), value)

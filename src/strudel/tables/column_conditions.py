@@ -34,7 +34,9 @@ def compare(column: Column, operator: str, value: Any) -> AnyArray:
     if operator in ("==", "!="):
         found = _equals(column, value)
         return found if operator == "==" else ~found
-    if column.kind in ("category", "boolean", BIT):
+    if column.kind in ("boolean", BIT):
+        return _compare_bits(column, operator, value)
+    if column.kind == "category":
         raise UnorderedColumnError(
             f"The values of column {column.name!r} have no order ({quote(column.labels)}), so "
             f"{operator} does not apply.",
@@ -47,6 +49,13 @@ def compare(column: Column, operator: str, value: Any) -> AnyArray:
     return {"<": places < place, "<=": places <= place, ">": places > place}.get(
         operator, places >= place
     )
+
+
+def _compare_bits(column: Column, operator: str, value: Any) -> AnyArray:
+    """Which of 0 and 1, in a column of nothing else, satisfy ``column operator value``."""
+    bits, bound = np.array(column.values, dtype=np.float64), _number(column, value)
+    compared = {"<": bits < bound, "<=": bits <= bound, ">": bits > bound, ">=": bits >= bound}
+    return compared[operator]
 
 
 def compared_region(column: Column, operator: str, value: Any) -> Region:
@@ -87,7 +96,7 @@ def said_values(column: Column, value: Any) -> AnyArray:
     A single value; ``(low, high)`` for ``low <= x < high`` in a column with an order, with None
     where an end is open; or a list or set of values.
     """
-    if isinstance(value, tuple) and column.kind == "ordinal":
+    if isinstance(value, tuple) and column.kind in ("ordinal", "boolean", BIT):
         _check_interval(column, value)
         low, high = (None if is_missing(bound) else bound for bound in value)
         found = np.ones(column.n_values, dtype=bool)
@@ -128,7 +137,7 @@ def evidence_shares(column: Column, value: Any) -> FloatArray:
         holds = said_values(column, value)
         return column.cells.shares(places_region(holds)) if column.is_shared else holds * 1.0
     if not _is_several(value):
-        return _cell_of(column, _number(column, value)).astype(np.float64)
+        return cell_of(column, _number(column, value)).astype(np.float64)
     region = said_region(column, value)
     shares = column.cells.shares(region)
     if shares.any() or isinstance(value, tuple) or not region:
@@ -206,7 +215,7 @@ def _bounds(column: Column, bounds: tuple[Any, ...]) -> tuple[float, float]:
     return first, last
 
 
-def _cell_of(column: Column, number: float) -> AnyArray:
+def cell_of(column: Column, number: float) -> AnyArray:
     """The cell of a number or date, if it can have this value."""
     cell = int(np.searchsorted(np.array(column.edges), number, side="right"))
     is_there = bool(
@@ -241,6 +250,8 @@ def _equals(column: Column, value: Any) -> AnyArray:
     place = column.place_of(value)
     if place is not None:
         return np.arange(column.n_values) == place
+    if column.kind == BIT:
+        raise ValueError(f"The value of {column.name!r} must be 0 or 1, but is {value!r}.")
     raise ValueError(
         f"Column {column.name!r} has no value {value!r}. {did_you_mean(value, column.labels)}"
     )

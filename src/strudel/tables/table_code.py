@@ -295,12 +295,14 @@ class TableCode:
 
 def code_of_bits(names: Sequence[str], container: str) -> TableCode:
     """The code of a table of 0 and 1, whose columns are the variables."""
+    columns = tuple(bit_column(name, var) for var, name in enumerate(names))
+    return TableCode(columns, container, "error")
+
+
+def bit_column(name: str, var: int) -> Column:
+    """The column that is a 0/1 variable itself."""
     words = np.array([[0], [1]], dtype=np.uint8)
-    columns = (
-        Column(name, BIT, var, var + 1, ("0", "1"), words, (name,), (0, 1), dtype="integer")
-        for var, name in enumerate(names)
-    )
-    return TableCode(tuple(columns), container, "error")
+    return Column(name, BIT, var, var + 1, ("0", "1"), words, (name,), (0, 1), dtype="integer")
 
 
 def _why_not_a_code(code: TableCode) -> str | None:

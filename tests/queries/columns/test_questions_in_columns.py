@@ -82,7 +82,7 @@ def test_correlations_are_those_of_the_density(model):
 
 
 def test_information_given_a_column_is_an_average_over_its_values(model):
-    found = mutual_information(model, "vote", "income", given="age")
+    found = mutual_information(model, "vote", "income", beyond="age")
     wanted = 0.0
     joint = joint_of(model, ["vote", "income", "age"])
     n_ages = model.encoder_.code_.column("age").n_values
@@ -94,12 +94,12 @@ def test_information_given_a_column_is_an_average_over_its_values(model):
                 b = sum(q for (_, i2, k2), q in joint.items() if i2 == i and k2 == k)
                 wanted += p * math.log(p * p_age / (a * b))
     assert found == pytest.approx(wanted)
-    both = mutual_information(model, ["vote", "region"], ["income"], given=["age"])
+    both = mutual_information(model, ["vote", "region"], ["income"], beyond=["age"])
     assert both >= found - 1e-12
     with pytest.raises(ValueError, match="'vote' is in two"):
-        mutual_information(model, "vote", "income", given=["age", "vote"])
+        mutual_information(model, "vote", "income", beyond=["age", "vote"])
     with pytest.raises(CircuitPropertyError, match="max_states = 5"):
-        mutual_information(model, "vote", "income", given="age", max_states=5)
+        mutual_information(model, "vote", "income", beyond="age", max_states=5)
 
 
 def test_the_best_profiles_are_those_of_the_table(model):
@@ -184,7 +184,7 @@ def test_without_a_table_variables_are_columns():
         best = marginal_map(model, [0, "X4"], k=4)
         assert sum(math.exp(one.log_probability) for one in best) == pytest.approx(1.0)
         information = mutual_information(model, "X1", "X4")
-        assert mutual_information(model, "X1", "X4", given="X3") < information
+        assert mutual_information(model, "X1", "X4", beyond="X3") < information
 
 
 # Each statement as text for the model, and as Python on one row.

@@ -290,7 +290,7 @@ def find_information(question: Question) -> list[Answer]:
     if question.beyond is not None:
         model = question.model.with_table_code(question.code)
         columns = question.a_columns, question.b_columns
-        return _nats(np.array([mutual_information(model, *columns, question.beyond)]))
+        return _nats(np.array([mutual_information(model, *columns, beyond=question.beyond)]))
     return _nats(mutual_information(question.model, question.a, question.b, question.rows))
 
 
@@ -383,7 +383,9 @@ def find_responsibilities(question: Question) -> list[Answer]:
 
     model, before = question.model, question.before
     weights = before.weights if isinstance(before, Mixture) else np.ones(1)
-    shares = responsibilities(model, question.rows)
+    shares = np.zeros((len(question.rows), len(weights)))
+    kept = slice(None) if question.kept is None else question.kept
+    shares[:, kept] = responsibilities(model, question.rows)
     answers: list[Answer] = [{"responsibilities": share.tolist()} for share in shares]
     if question.has_evidence:
         answers = [answer | {"without_evidence": weights.tolist()} for answer in answers]

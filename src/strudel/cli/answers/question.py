@@ -30,9 +30,10 @@ class Question:
     """What was asked, checked against the model."""
 
     model: Model  # over 0/1 variables, given parts of cells of a table
-    before: Model  # over 0/1 variables, given nothing
-    log_parts: float  # log-probability of the parts of cells
-    words: Mapping[str, str]  # columns of which `rows` does not say all
+    before: Model  # over the same variables, given nothing
+    kept: AnyArray | None  # (n_components,) which components of `before` are left in `model`
+    log_parts: float  # log-probability of what is given beside `rows`
+    words: Mapping[str, str]  # what `rows` does not say, by column
     code: TableCode | None  # how the columns of a table became those variables, if they did
     rows: FloatArray  # (n_rows, n_vars) what is given
     has_evidence: bool
@@ -66,7 +67,7 @@ class Question:
         """What is given in one row."""
         if self.code is not None:
             return dict(in_words(self.code, self.rows[row])) | dict(self.words)
-        return self.known_of(row)
+        return self.known_of(row) | dict(self.words)
 
     def state(self, row: AnyArray) -> dict[str, Any]:
         """All values of a row, by variable or column."""

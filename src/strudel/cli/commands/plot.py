@@ -15,7 +15,7 @@ import typer
 
 from strudel._names import did_you_mean
 from strudel.cli.console import InputError, JsonOption, print_json, say, warnings_as_notes
-from strudel.cli.evidence import GivenOption, read_given, read_what, values_by_name
+from strudel.cli.evidence import GivenOption, is_condition, read_condition, read_given, read_what
 from strudel.cli.model_files import ForceOption, read_held
 from strudel.cli.outputs import check_output, write_text
 from strudel.cli.shell_completion import complete_from
@@ -259,10 +259,12 @@ def _thing_to_draw(file: HeldModel, what: Picture, path: Path) -> Any:
 
 
 def _read_given(model: Model, text: str) -> Any:
-    """What is given, as values by name."""
-    found = read_given(model, text)
-    _one_row(found.rows, "--given")
-    return values_by_name(model, found)
+    """What is given: an event, or the row of a table as values by name."""
+    from strudel.plotting.marginals import as_evidence
+
+    if is_condition(text, model):
+        return read_condition(model, text, "--given")
+    return as_evidence(model, _one_row(read_given(model, text).rows, "--given"))
 
 
 def _read_column(model: Model, text: str | None) -> str:

@@ -21,8 +21,7 @@ from strudel.cli.column_words import column_variables
 from strudel.cli.console import InputError, JsonOption, note, print_json, say, warnings_as_notes
 from strudel.cli.evidence import (
     GivenOption,
-    given_values,
-    read_asked,
+    read_condition,
     read_event,
     read_given,
     read_looked_at,
@@ -268,7 +267,8 @@ def _question(held: Model, what: What, asked: Mapping[str, Any], texts: list[str
     groups = texts if what is What.COMPARE else []
     return Question(
         model=known.model.with_table_code(None),
-        before=held.with_table_code(None),
+        before=known.before.with_table_code(None),
+        kept=known.kept,
         code=known.model.table_code,
         rows=known.rows,
         log_parts=known.log_probability,
@@ -277,7 +277,7 @@ def _question(held: Model, what: What, asked: Mapping[str, Any], texts: list[str
         k=asked["-k"] or 1,
         max_seconds=asked["--max-seconds"],
         event=read_event(held, texts[0]) if what is What.PROBABILITY else None,
-        of=None if asked["--of"] is None else read_asked(held, asked["--of"], "--of"),
+        of=None if asked["--of"] is None else read_condition(held, asked["--of"], "--of"),
         variables=sets["--variables"],
         asked_columns=names["--variables"],
         a=sets["--a"],
@@ -286,7 +286,7 @@ def _question(held: Model, what: What, asked: Mapping[str, Any], texts: list[str
         b_columns=names["--b"],
         beyond=names["--beyond"],
         at=None if at is None else [place.strip() for place in at.split(",") if place.strip()],
-        groups=[(text, given_values(held, text, "AB"[i])) for i, text in enumerate(groups)],
+        groups=[(text, read_condition(held, text, "AB"[i])) for i, text in enumerate(groups)],
         table=read_looked_at(held, texts[0]) if what is What.SURPRISE else None,
     )
 

@@ -151,8 +151,8 @@ def posterior(model: Model, column: str, given: Any = None) -> ColumnPosterior:
         Learned from a table.
     column : str
         Of numbers, dates or durations.
-    given : dict, or frame or array of one row, optional
-        What is known; nothing by default.
+    given : evidence in any form, as in `probability`, of one row, optional
+        Nothing is known by default.
 
     Returns
     -------
@@ -195,8 +195,8 @@ def expectation(model: Model, column: str, given: Any = None) -> Any:
         Learned from a table.
     column : str
         Of numbers, dates or durations; or of 0 and 1, whose mean is the probability of 1.
-    given : dict, list of dicts, frame or array, optional
-        What is known; nothing by default.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default.
 
     Returns
     -------
@@ -227,8 +227,8 @@ def variance(model: Model, column: str, given: Any = None) -> float | FloatArray
         Learned from a table.
     column : str
         Of numbers, dates or durations; or of 0 and 1.
-    given : dict, list of dicts, frame or array, optional
-        What is known; nothing by default.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default.
 
     Returns
     -------
@@ -268,8 +268,8 @@ def quantile(model: Model, column: str, q: Any, given: Any = None) -> Any:
         Of numbers, dates or durations.
     q : float or list of float
         Between 0 and 1; 0.5 is the median.
-    given : dict, list of dicts, frame or array, optional
-        What is known; nothing by default.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default.
 
     Returns
     -------
@@ -316,8 +316,8 @@ def cdf(model: Model, column: str, x: Any, given: Any = None) -> float | FloatAr
     column : str
         Of numbers, dates or durations.
     x : number, date or duration
-    given : dict, list of dicts, frame or array, optional
-        What is known; nothing by default.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default.
 
     Returns
     -------
@@ -355,8 +355,8 @@ def pdf(model: Model, column: str, x: Any, given: Any = None) -> float | FloatAr
     column : str
         Of numbers, dates or durations.
     x : number, date or duration
-    given : dict, list of dicts, frame or array, optional
-        What is known; nothing by default.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default.
 
     Returns
     -------

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.algebra.evidence import absorb, columns_in, with_cells_of
 from strudel.data.argument_checks import check_count
 from strudel.data.random_state import RandomState, generator_from
 from strudel.data.x_log_x import x_log_x_of
+from strudel.logic.event_forms import is_formula
 from strudel.queries.arguments import given_rows
 from strudel.queries.columns.column_posterior import as_value
 from strudel.queries.columns.joint_table import code_of_model, joint_table, pandas_frame
@@ -27,7 +29,6 @@ from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.probabilities import log_probabilities
 from strudel.queries.sampling import draw_rows
-from strudel.queries.soft_evidence import absorb
 from strudel.tables.coded_column import Column
 
 QUERY = "compare"
@@ -70,9 +71,9 @@ def compare(
     ----------
     model : Circuit, Mixture or fitted estimator
         Smooth and structured-decomposable.
-    a, b : dict by column, or one row
-        What all rows of a group have in common, such as ``{"sex": "F", "age": (60, None)}``. `b` is
-        everybody by default.
+    a, b : evidence in any form, of one row
+        What all rows of a group have in common, such as ``{"sex": "F", "age": (60, None)}`` or
+        ``"sex = F & age > 60"``. `b` is everybody by default.
     max_states : int
         The divergence of all columns together is exact up to this many combinations of their
         values. Beyond, it is an average over rows that the model draws of each group.
@@ -107,6 +108,9 @@ def compare(
     check_count("max_states", max_states)
     check_count("n_samples", n_samples, 2)
     groups = [_Group.of(model, given) for given in (a, b)]
+    if any(group.model.n_vars != model.n_vars for group in groups):
+        model = with_cells_of(model, (a, b), QUERY)
+        groups = [_Group.of(model, given) for given in (a, b)]
     code = code_of_model(model)
     named = set().union(*(group.named for group in groups))
     columns = [column for column in code.columns if column.name not in named]
@@ -146,20 +150,18 @@ class _Group(NamedTuple):
     @classmethod
     def of(cls, model: Model, given: Any) -> _Group:
         found, rest = model, given
-        if isinstance(given, Mapping) and model.table_code is not None:
-            found, rest, _ = absorb(model, given)
+        if isinstance(given, Mapping) or is_formula(given):
+            found, rest, *_ = absorb(model, given)
         row, _ = given_rows(found, rest)
         if len(row) != 1:
             raise ValueError(f"A group is one row or dict, but has {len(row)} rows.")
         log_p = log_probabilities(found, row, QUERY)
         raise_if_impossible(log_p)
-        own = {
+        own = columns_in(model, given) | {
             column.name
-            for column in code_of_model(model).columns
+            for column in code_of_model(found).columns
             if not np.isnan(row[0, column.start : column.stop]).all()
         }
-        if isinstance(given, Mapping):
-            own |= {str(name) for name in given}
         return cls(found, row, float(log_p[0]), frozenset(own))
 
     def shares(self, columns: list[Column]) -> list[FloatArray]:

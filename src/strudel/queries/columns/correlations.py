@@ -8,10 +8,10 @@ import numpy as np
 
 from strudel._display import plotting
 from strudel._types import FloatArray
+from strudel.algebra.evidence import takes_evidence
 from strudel.queries.column_pairs import values_together
 from strudel.queries.columns.joint_table import code_of_model, pandas_frame
 from strudel.queries.model import Model, model_of
-from strudel.queries.soft_evidence import takes_parts_of_cells
 from strudel.tables.coded_column import Column
 
 
@@ -37,7 +37,7 @@ class Correlations(NamedTuple):
         return plotting("heat_maps").plot_correlations(self, ax)
 
 
-@takes_parts_of_cells("given")
+@takes_evidence("given")
 def correlations(model: Model, given: Any = None) -> Correlations:
     """How strongly numbers rise and fall together: Pearson's correlation of every two columns.
 
@@ -45,8 +45,8 @@ def correlations(model: Model, given: Any = None) -> Correlations:
     ----------
     model : Circuit, Mixture or fitted estimator
         Smooth and decomposable.
-    given : one row, or dict by column, optional
-        What is known; nothing by default.
+    given : evidence in any form, as in `probability`, of one row, optional
+        Nothing is known by default.
 
     Returns
     -------

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from strudel._types import FloatArray
+from strudel.algebra.conditioning import condition
 from strudel.data.argument_checks import check_count
 from strudel.data.random_state import RandomState, generator_from
 from strudel.queries.arguments import given_rows
@@ -43,7 +44,12 @@ class Surprise(NamedTuple):
 
 
 def surprise(
-    model: Model, X: Any, *, n_samples: int = 1000, random_state: RandomState = 0
+    model: Model,
+    X: Any,
+    given: Any = None,
+    *,
+    n_samples: int = 1000,
+    random_state: RandomState = 0,
 ) -> Surprise:
     """How unusual each row is under the model, and because of which column.
 
@@ -57,6 +63,8 @@ def surprise(
         Smooth and structured-decomposable.
     X : array-like of shape (n_rows, n_vars), one row, frame, or dict by column
         NaN or None where a value is unknown: it takes no part, in the drawn rows either.
+    given : evidence in any form, as in `probability`, of one row, optional
+        Which rows they are compared with; all by default.
     n_samples : int
         Rows to draw. Percentiles have a standard error of at most ``0.5 / sqrt(n_samples)``;
         log-probabilities are exact.
@@ -79,7 +87,7 @@ def surprise(
     >>> found.column_log_probability[0].round(2)  # log p(X1 | X2, X3, X4) and so on
     array([-0.92, -0.11, -0.22, -0.22])
     """
-    model = model_of(model)
+    model = model_of(model) if given is None else condition(model, given)
     check_count("n_samples", n_samples)
     code = code_of_model(model)
     rows, _ = given_rows(model, X, "X")

@@ -22,6 +22,7 @@ import numpy as np
 from strudel._compiling import now
 from strudel._names import names_of, places_of
 from strudel._types import AnyArray, FloatArray
+from strudel.algebra.evidence import Absorbed, takes_evidence
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
@@ -40,7 +41,7 @@ from strudel.queries.passes import (
     encode,
 )
 from strudel.queries.probabilities import log_probabilities
-from strudel.queries.soft_evidence import takes_parts_of_cells, with_commonest
+from strudel.queries.soft_evidence import with_commonest
 from strudel.tables.coded_column import Column
 from strudel.tables.table_code import code_of_bits
 
@@ -61,15 +62,19 @@ class MarginalMap(NamedTuple):
     n_nodes: int  # partial assignments the search had to look at; 0 if the first bound was reached
 
 
-def _joint(answer: Any, log_given: float) -> Any:
+def _joint(answer: Any, facts: Absorbed) -> Any:
     """The state with its log-probability together with what else is given."""
     if isinstance(answer, list):
-        return [_joint(one, log_given) for one in answer]
-    logs = answer.log_probability + log_given, answer.upper_bound + log_given
+        return [_joint(one, facts) for one in answer]
+    return _with_log(answer, facts.log_probability)
+
+
+def _with_log(answer: MarginalMap, log_p: float) -> MarginalMap:
+    logs = answer.log_probability + log_p, answer.upper_bound + log_p
     return answer._replace(log_probability=logs[0], upper_bound=logs[1])
 
 
-@takes_parts_of_cells("given", with_log=_joint)
+@takes_evidence("given", with_facts=_joint)
 def marginal_map(
     model: Model,
     query: Any,
@@ -91,8 +96,8 @@ def marginal_map(
         In normal form, and so smooth and structured-decomposable; deterministic or not.
     query : name or number of a variable, or several; or columns of a table
         Those that are also given keep their value.
-    given : one row, or dict by feature name, optional
-        0, 1, or NaN where the value is unknown.
+    given : evidence in any form, as in `probability`, of one row, optional
+        Nothing is known by default.
     k : int
         How many states, such as the five most probable profiles over some columns.
     max_seconds, max_nodes : optional
@@ -159,8 +164,7 @@ def marginal_map(
         found = _best_profiles(own_model, names, columns, rows, 1, max_states)
         if found:  # none if what is given is no value
             return found[0]._replace(n_nodes=search.n_nodes)
-    report: MarginalMap = _joint(_report(model, names, variables, best_state, search), log_total)
-    return report
+    return _with_log(_report(model, names, variables, best_state, search), log_total)
 
 
 def _columns(model: Model, names: list[Any]) -> list[Column]:

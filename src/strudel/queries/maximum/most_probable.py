@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.algebra.evidence import Absorbed
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties, why_not_deterministic
@@ -34,12 +35,12 @@ from strudel.tables.coded_rows import known_numbers
 MAX_LOOKED_THROUGH = 1024  # states of a model that was learned without respect for its code
 
 
-def _joint(answer: tuple[Any, Any], log_given: float) -> tuple[Any, Any]:
+def _joint(answer: tuple[Any, Any], facts: Absorbed) -> tuple[Any, Any]:
     """The states with their log-probabilities together with what else is given."""
-    return answer[0], answer[1] + log_given
+    return answer[0], answer[1] + facts.log_probability
 
 
-@by_block("given", with_log=_joint)
+@by_block("given", with_facts=_joint)
 def most_probable_state(
     model: Model,
     given: Any = None,
@@ -55,8 +56,8 @@ def most_probable_state(
     model : Circuit, Mixture or fitted estimator
         In normal form, and so smooth and structured-decomposable. A circuit must be deterministic;
         a mixture is searched by branch and bound, which is exact.
-    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
-        0, 1, or NaN where the value is to be found; everything by default.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default: all values are to be found.
     k : int
         How many completions per row.
     max_seconds, max_nodes : optional
