@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
 from sklearn_checks import positive
-from strudel import Strudel, StrudelClassifier, load, log_marginal, marginal_probabilities, save
+from strudel import (
+    Strudel,
+    StrudelClassifier,
+    load,
+    log_marginal,
+    marginal_probabilities,
+    mutual_information,
+    probability,
+    save,
+)
 from strudel.data.bits import pack_columns
 from strudel.errors import EmptyColumnWarning, UnseenValueWarning
 from strudel.learning.supervised.class_mixtures import ClassRows, complete_rows, count_classes
@@ -396,3 +406,27 @@ def test_completions_keep_what_is_known_and_how_columns_hang_together():
     known = ~np.isnan(X)
     assert np.array_equal(complete[known], X[known])
     assert np.mean(complete[:, 0] == complete[:, 1]) > 0.9
+
+
+@pytest.mark.parametrize("method", ["per_class", pytest.param("joint", marks=pytest.mark.compiled)])
+def test_a_classifier_answers_questions_about_inputs_and_class(method):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"size": rng.normal(size=80), "kind": rng.choice(["u", "v"], 80)})
+    y = pd.Series(np.where(X["kind"] == "u", "yes", "no"), name="buys")
+    model = StrudelClassifier(
+        2, method=method, max_splits=0, pseudocount=1.0, class_pseudocount=1.0
+    )
+    model.set_params(random_state=0).fit(X, y)
+    joint = model.joint_mixture()
+    assert model.joint_mixture() is joint  # made once
+    given = {"kind": "u", "size": 0.5}
+    expected = model.predict_proba(pd.DataFrame([given]))[0, 1]
+    assert model.probability("buys = yes", given) == pytest.approx(expected)
+    assert probability(model, "buys = yes", given) == pytest.approx(expected)
+    assert model.marginal_probabilities(given)["buys"]["yes"] == pytest.approx(expected)
+    assert model.mutual_information("kind", "buys") == mutual_information(joint, "kind", "buys")
+    assert list(model.sample(2, random_state=0).columns) == ["size", "kind", "buys"]
+    again = pickle.loads(pickle.dumps(model))
+    assert again.probability("buys = yes", given) == pytest.approx(expected)
+    other = model.fit(X, y.map({"yes": "no", "no": "yes"}))  # what was kept is of another fit
+    assert other.probability("buys = no", given) > 0.5

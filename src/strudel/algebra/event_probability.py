@@ -43,6 +43,7 @@ from strudel.queries.soft_evidence import with_code
 from strudel.tables.coded_rows import known_numbers
 
 MAX_CASE_ROWS = 2**16  # cases times rows of evidence; more are worth a compiler
+FEW_COUNTED = 4  # literals of a count that is asked of a mixture by cases
 FAINT = 1e-250  # counts below are looked at again in logs
 
 
@@ -172,6 +173,8 @@ def _log_probabilities(
     if not isinstance(event, Circuit):
         event = as_event(event, model.n_vars, model.feature_names)
     simple = simple_event_of(model, event)
+    if simple is not None and 0 < len(simple.counted) <= FEW_COUNTED and isinstance(model, Mixture):
+        simple = None  # a few cases are quicker than the counts of every component
     log_p = np.full(len(rows), -np.inf)
     is_open = np.ones(len(rows), dtype=np.bool_)
     if simple is not None:

@@ -31,7 +31,7 @@ from strudel.logic.event_forms import event_of
 from strudel.logic.events import Event, with_leaves
 from strudel.logic.sdd import nnf_from_sdd
 from strudel.queries.model import Model, structures_of
-from strudel.tables.cell_distribution import CellDistribution, meet
+from strudel.tables.cell_distribution import CellDistribution
 from strudel.tables.coded_column import Column
 from strudel.tables.coded_rows import CodedNames
 from strudel.tables.column_conditions import bound_text
@@ -41,7 +41,6 @@ from strudel.trees.vtree import Vtree, VtreeNodes
 # The least share of a part of a cell. The density may exclude a part, such as that between two
 # whole numbers, but a row may still hold a value of it, and is then not impossible.
 LEAST = 1e-15
-HALVINGS = 64  # of a part of a cell, to find its median
 BLOCK_VALUES = 2**24  # of all nodes for the cells of a column and some components
 
 
@@ -173,7 +172,7 @@ def _finer(column: Column, new: Sequence[float]) -> _Finer:
     for cell, first, last in zip(parent.tolist(), low.tolist(), high.tolist(), strict=True):
         seen = [float(np.clip(end, first, last)) for end in column.ranges[cell]]
         ranges.append((min(seen), max(seen)))
-    values = _values(made, low, high, parent)
+    values = _values(made, edges, parent)
     counts = np.rint(np.array(column.counts) @ share).astype(np.int64)
     n_cells = len(low)
     finer = replace(
@@ -220,43 +219,23 @@ def _masses(column: Column, low: FloatArray, high: FloatArray) -> FloatArray:
     return np.maximum(mass, 0.0)
 
 
-def _values(column: Column, low: FloatArray, high: FloatArray, parent: AnyArray) -> tuple[Any, ...]:
+def _values(column: Column, edges: Sequence[float], parent: AnyArray) -> tuple[Any, ...]:
     """What stands for each finer cell: the value of a whole one, the median of a part."""
-    found = [column.values[cell] for cell in parent]
+    found = [column.cell_values[cell] for cell in parent]
     is_part = np.bincount(parent)[parent] > 1
     is_part |= np.array([value is None for value in found])
+    cells = CellDistribution(edges, column.cells.density, column.cells.region)
     is_whole = column.dtype in ("integer", "boolean", "duration") or column.kind == "date"
-    places = np.flatnonzero(is_part)
-    for place, median in zip(places, _medians(column, low[places], high[places]), strict=True):
-        number = float(median)
+    medians = cells.medians(is_part)
+    ends = np.where(np.isinf(cells.low), np.nextafter(cells.high, -np.inf), cells.low)
+    for place in np.flatnonzero(is_part):
+        number = float(ends[place] if np.isnan(medians[place]) else medians[place])
         if is_whole:
             below = int(np.floor(number))
-            found[place] = below if below >= low[place] else int(np.ceil(number))
+            found[place] = below if below >= cells.low[place] else int(np.ceil(number))
         else:
             found[place] = number
     return tuple(found)
-
-
-def _medians(column: Column, low: FloatArray, high: FloatArray) -> FloatArray:
-    """The median of every interval; an end of those that cannot be."""
-    cells = column.cells
-    mass = _masses(column, low, high)
-    first, last = low.copy(), high.copy()
-    is_open = np.isinf(low) | np.isinf(high)
-    for i in np.flatnonzero(is_open & (mass > 0.0)):
-        inside = meet(cells.region, ((float(low[i]), float(high[i])),))
-        median = CellDistribution((), cells.density, inside).quantile(np.ones(1), 0.5)
-        first[i] = last[i] = median
-    is_halved = ~is_open & (mass > 0.0)
-    for _ in range(HALVINGS):  # all at once: a forest may have a thousand cuts
-        middle = first[is_halved] / 2.0 + last[is_halved] / 2.0
-        below = _masses(column, low[is_halved], np.nextafter(middle, np.inf))
-        is_enough = below >= mass[is_halved] / 2.0
-        last[is_halved] = np.where(is_enough, middle, last[is_halved])
-        first[is_halved] = np.where(is_enough, first[is_halved], middle)
-    inner = np.nextafter(high, -np.inf)
-    ends = np.where(np.isinf(low), inner, low)
-    return np.where(mass > 0.0, np.clip(last, low, inner), ends)
 
 
 def _names(model: Model, old: TableCode, new: TableCode) -> list[str]:

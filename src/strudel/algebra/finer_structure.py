@@ -17,7 +17,7 @@ import numpy as np
 from strudel.algebra.pairs import find_pairs
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.normalization import normalized_parameters
+from strudel.circuits.normalization import normalized_columns
 
 SAME = 1e-9  # parameters that differ by less are the same, but for rounding
 
@@ -49,10 +49,10 @@ def on_finer_structure(mixture: Mixture, finer: Circuit) -> Mixture:
     is_finer = np.array_equal(np.unique(edge), np.arange(finer.n_edges))
     weight = np.vstack([mixture.edge_log_theta, np.zeros(n_components)])[pairs.edge_q]
     log_theta = np.empty((finer.n_edges, n_components))
-    for c in range(n_components if is_finer else 0):
-        found, _ = normalized_parameters(pairs.edges, weight[:, c], finer.n_vars)
-        log_theta[edge, c] = found[is_edge]
-        is_finer = is_finer and np.allclose(log_theta[edge, c], found[is_edge], rtol=0.0, atol=SAME)
+    if is_finer:
+        found = normalized_columns(pairs.edges, weight, finer.n_vars)[0][is_edge]
+        log_theta[edge] = found
+        is_finer = np.allclose(log_theta[edge], found, rtol=0.0, atol=SAME)
     if not is_finer:
         raise ValueError(
             "The circuit is not finer than the mixture's own, as splits and clones would make it."

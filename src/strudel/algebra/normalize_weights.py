@@ -19,7 +19,7 @@ from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.mixture import Mixture, as_mixture
-from strudel.circuits.normalization import normalized_parameters
+from strudel.circuits.normalization import normalized_columns, normalized_parameters
 from strudel.trees.vtree import Vtree
 
 ROUNDING = 1e-13  # a sum that adds up to 1 within this is left as it is
@@ -76,15 +76,13 @@ def mixture_of_weights(
 ) -> tuple[Mixture | None, float, AnyArray]:
     """The same, None if it is zero; the log of its total; and which components are left."""
     n_vars, parent = structure.vtree.n_vars, structure.edge_parent
-    columns = [
-        normalized_parameters(structure.edges, column, n_vars, row) for column in edge_log_weight.T
-    ]
-    log_share = log_weight + np.array([log_total for _, log_total in columns])
+    columns, log_totals = normalized_columns(structure.edges, edge_log_weight, n_vars, row)
+    log_share = log_weight + log_totals
     log_total = float(np.logaddexp.reduce(log_share))
     if log_total == -np.inf:
         return None, log_total, log_share > -np.inf
     possible = np.flatnonzero(log_share > -np.inf)
-    log_theta = np.stack([columns[c][0] for c in possible], axis=1)
+    log_theta = columns[:, possible]
     if not normalize:
         log_theta[parent == len(structure.node_vtree) - 1] += log_total
     kept = np.flatnonzero(np.any(log_theta > -np.inf, axis=1))

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from strudel._display import Shown
-from strudel._types import NONE, FloatArray, IntArray
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import LARGEST_LOG, Circuit
 from strudel.tables.table_code import TableCode
 from strudel.trees.vtree import Vtree
 
 LANES = 8  # components side by side in `theta_lanes`: one cache line of float64
+SMALLEST_LOG_THETA = -138.0  # 1e-60: two values and a parameter multiply to 1e-300 or more
 WEIGHT_TOLERANCE = 1e-9  # how far the weights may be from adding up to one
 
 
@@ -120,11 +121,20 @@ class Mixture(Shown):
         several times, one copy after another, so that a pass can take several rows.
         """
         k, n_edges = self.n_components, self.n_edges
-        n_blocks, n_copies = -(-k // LANES), max(1, LANES // k)
-        theta = np.zeros((n_edges, n_blocks * LANES))
+        lanes = np.zeros((-(-k // LANES), n_edges, LANES))
+        columns = (
+            np.tile(self.edge_log_theta, max(1, LANES // k)) if k < LANES else self.edge_log_theta
+        )
         with np.errstate(over="ignore"):  # passes leave components with such parameters to logs
-            theta[:, : n_copies * k] = np.tile(np.exp(self.edge_log_theta), n_copies)
-        return np.ascontiguousarray(theta.reshape(n_edges, n_blocks, LANES).transpose(1, 0, 2))
+            for block, own in enumerate(lanes):
+                part = columns[:, block * LANES : (block + 1) * LANES]
+                np.exp(part, out=own[:, : part.shape[1]])
+        return lanes
+
+    @cached_property
+    def is_moderate(self) -> AnyArray:
+        """Whether the parameters of each component are neither absurdly small nor large."""
+        return are_moderate(self.edge_log_theta)
 
     def parts(self) -> list[Mixture]:
         """Mixtures on one structure each that hold all components, in their order."""
@@ -228,6 +238,12 @@ def side_by_side(parts: Sequence[tuple[Circuit, FloatArray]]) -> SideBySide:
     was = numbered.edge_log_theta.astype(np.int64)
     joined = numbered.with_parameters(np.concatenate(log_theta)[was])
     return SideBySide(joined, component[was])
+
+
+def are_moderate(edge_log_theta: FloatArray) -> AnyArray:
+    """Whether all parameters are zero or neither absurdly small nor large; one answer a column."""
+    is_moderate = np.abs(edge_log_theta) <= -SMALLEST_LOG_THETA
+    return np.asarray((is_moderate | (edge_log_theta == -np.inf)).all(axis=0))
 
 
 def as_mixture(model: Circuit | Mixture) -> Mixture:

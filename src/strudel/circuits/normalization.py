@@ -39,39 +39,59 @@ def normalized_parameters(
     row reaches gets -inf. With weights of the literals, `(2 * n_vars,)`, a row counts as much as
     the product of those that it satisfies.
     """
-    log_total = np.zeros(len(edges.node_edges) - 1)
+    log_theta, log_total = normalized_columns(
+        edges, edge_log_weight[:, np.newaxis], n_vars, row, literal_log_weight
+    )
+    return log_theta[:, 0], float(log_total[0])
+
+
+def normalized_columns(
+    edges: Edges,
+    edge_log_weight: FloatArray,
+    n_vars: int,
+    row: FloatArray | None = None,
+    literal_log_weight: FloatArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """The same for every column of weights `(n_edges, k)`; the logs of the totals are `(k,)`."""
+    log_total = np.zeros((len(edges.node_edges) - 1, edge_log_weight.shape[1]))
     if literal_log_weight is not None:
-        log_total[: 2 * n_vars] = literal_log_weight
+        log_total[: 2 * n_vars] = literal_log_weight[:, np.newaxis]
     if row is not None:
         known = np.flatnonzero(~np.isnan(row))
         log_total[2 * known + (row[known] == 0.0)] = -np.inf
-    log_theta = edge_log_weight.copy()
+    log_theta = np.array(edge_log_weight, order="C")
     _normalize(edges, 2 * n_vars, log_theta, log_total)
-    return log_theta, float(log_total[-1])
+    return log_theta, log_total[-1].copy()
 
 
 @kernel
 def _normalize(edges: Edges, n_literals: int, log_theta: FloatArray, log_total: FloatArray) -> None:
     """Turn `log_theta` into parameters, children first, and fill `log_total` of the sums."""
     node_edges, edge_left, edge_right = edges
+    k = log_theta.shape[1]
+    largest, total = np.empty(k), np.empty(k)
     for n in range(n_literals, len(log_total)):
-        largest = -np.inf
+        largest[:] = -np.inf
         for e in range(node_edges[n], node_edges[n + 1]):
-            value = log_theta[e] + log_total[edge_left[e]]
-            if edge_right[e] != NONE:
-                value += log_total[edge_right[e]]
-            log_theta[e] = value
-            largest = max(largest, value)
-        if largest == -np.inf:
-            log_total[n] = largest
-            continue
-        total = 0.0
+            for c in range(k):
+                value = log_theta[e, c] + log_total[edge_left[e], c]
+                if edge_right[e] != NONE:
+                    value += log_total[edge_right[e], c]
+                log_theta[e, c] = value
+                largest[c] = max(largest[c], value)
+        total[:] = 0.0
         for e in range(node_edges[n], node_edges[n + 1]):
-            total += np.exp(log_theta[e] - largest)
-        log_total[n] = largest + np.log(total)
+            for c in range(k):
+                if log_theta[e, c] > -np.inf:
+                    total[c] += np.exp(log_theta[e, c] - largest[c])
+        for c in range(k):
+            total[c] = np.log(total[c]) if largest[c] > -np.inf else 0.0
+            log_total[n, c] = largest[c] + total[c]
         # Not less log_total, which has few digits after the point where it is far from zero.
         for e in range(node_edges[n], node_edges[n + 1]):
-            log_theta[e] = log_theta[e] - largest - np.log(total)
+            for c in range(k):
+                if log_theta[e, c] > -np.inf:
+                    log_theta[e, c] = log_theta[e, c] - largest[c] - total[c]
 
 
 def why_not_a_distribution(edges: Edges, edge_log_theta: FloatArray, n_vars: int) -> str | None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.normalization import normalized_parameters
+from strudel.circuits.normalization import normalized_columns
 from strudel.circuits.scopes import reached_nodes
 from strudel.explorer.page_columns import Slot
 
@@ -185,7 +185,4 @@ def _normalised(circuit: Circuit, log_theta: FloatArray) -> tuple[FloatArray, Fl
         totals = np.add.reduceat(np.exp(log_theta), first, axis=0)
     if np.all(np.abs(totals - 1.0) <= ROUNDING):
         return log_theta, np.zeros(n_components)
-    columns = [
-        normalized_parameters(circuit.edges, column, circuit.n_vars) for column in log_theta.T
-    ]
-    return np.column_stack([column for column, _ in columns]), np.array([t for _, t in columns])
+    return normalized_columns(circuit.edges, log_theta, circuit.n_vars)

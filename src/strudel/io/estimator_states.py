@@ -207,7 +207,7 @@ def estimator_from_state(archive: Archive) -> Any:
         _restore_fitted_predictor(model, archive)
     if class_name == "StrudelClassifier":
         _restore_classifier(model, archive)
-    if class_name == "StrudelImputer":
+    if class_name in ("StrudelImputer", "StrudelRegressor"):
         _restore_regressions(model, archive)
     history = history_from(archive, fitted)
     if history is not None:
@@ -218,13 +218,15 @@ def estimator_from_state(archive: Archive) -> Any:
 
 
 def _restore_regressions(model: Any, archive: Archive) -> None:
-    """What corrects the model of an imputer; older ones have none."""
+    """What corrects the model of an imputer or regressor; older ones have none."""
     from strudel.learning.incomplete.fill_regressions import FillRegressions
 
     model.regressions_ = None
     if "regressions.middle" not in archive:
         return
     n_axes = {"middle": 1, "scale": 1, "weight": 2, "bias": 2}
+    if "regressions.errors" in archive:
+        n_axes["errors"] = 1
     arrays = {
         name: archive.read_array(f"regressions.{name}", ("<f8",), n) for name, n in n_axes.items()
     }

@@ -43,7 +43,7 @@ from strudel.learning.supervised.class_code import (
 )
 from strudel.learning.supervised.class_mixtures import ClassRows, complete_rows, fold_of_rows
 from strudel.learning.supervised.class_model import ClassModel
-from strudel.models.base import keep_encoder
+from strudel.models.base import QueryMethods, keep_encoder
 from strudel.models.targets import as_labels
 from strudel.tables.column_codes import as_column_codes
 from strudel.tables.encoder import TableEncoder
@@ -85,7 +85,7 @@ STRENGTHS_OF_TABLES = (1.0, 3.0, 10.0, 30.0, 100.0)
 
 
 @dataclass(eq=False, repr=False)
-class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class StrudelClassifier(QueryMethods, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that also models its inputs, so that some of them may be missing.
 
     Every class has a mixture of circuits, all on one structure; or one mixture describes inputs and
@@ -400,9 +400,15 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         Mixture
             The columns of its table are the inputs, and the class as the last one, which has the
-            name `target_name_`. Every query answers in these columns.
+            name `target_name_`. Every query answers in these columns, as do the methods of the
+            same names.
         """
         check_is_fitted(self, "circuit_")
+        if getattr(self, "_joint", (None,))[0] is not self.mixture_:  # fitted since, or loaded
+            self._joint = self.circuit_, self._make_joint()
+        return self._joint[1]
+
+    def _make_joint(self) -> Mixture:
         encoder = getattr(self, "encoder_", None)
         names: Any = getattr(self, "feature_names_in_", None)
         if encoder is not None:
@@ -413,6 +419,11 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             code = code_of_bits([f"x{v}" for v in range(self.n_features_in_)], "numpy")
         code = with_class(code, self.classes_.tolist(), self.target_name_)
         return self._class_model().with_class_variables().with_table_code(code)
+
+    def __getstate__(self) -> Any:
+        state = dict(super().__getstate__())
+        state.pop("_joint", None)  # made again where it is needed
+        return state
 
     def explore(
         self, path: Any = None, *, target: str | None = None, title: str | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -22,9 +21,13 @@ from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.random_state import generator_from
 from strudel.data.validation import check_evidence
 from strudel.errors import LeftEmptyWarning, outer_stack_level
-from strudel.learning.incomplete.fill_regressions import FillRegressions, learn_fill_regressions
+from strudel.learning.incomplete.fill_regressions import (
+    FillRegressions,
+    learn_fill_regressions,
+    numbers_of,
+)
 from strudel.learning.mixture_methods import EM
-from strudel.models.base import keep_encoder
+from strudel.models.base import QueryMethods, keep_encoder
 from strudel.models.classifier import StrudelClassifier
 from strudel.models.strudel import Strudel
 from strudel.queries.by_block import by_block, possible_row
@@ -36,7 +39,7 @@ from strudel.queries.model import Model, model_of
 from strudel.queries.sampling import sample
 from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.tables.coded_column import BIT, Column
-from strudel.tables.columns import RawColumn, RawTable, read_columns
+from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.encoder import TableEncoder, fitted_encoder
 from strudel.tables.filled_table import (
     ValuesOf,
@@ -65,7 +68,7 @@ MOST_COMPONENTS = 100  # of one run
 
 
 @dataclass(eq=False, repr=False)
-class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class StrudelImputer(QueryMethods, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fills unknown values with a density model, given all known values of a row.
 
     Parameters
@@ -178,7 +181,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             return learn_fill_regressions(
                 self.circuit_.with_table_code(None),
                 code.columns,
-                _numbers(code, raws),
+                numbers_of(code, raws),
                 code.encode_columns(raws),
                 weight,
                 rng,
@@ -320,7 +323,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             if code is not None and strategy in ("auto", "mean"):
                 corrected = self.regressions_ if strategy == "auto" else None
                 if corrected is not None:
-                    numbers = _numbers(code, code.match(read_columns(X)))
+                    numbers = numbers_of(code, code.match(read_columns(X)))
                     values = _corrected_values(model, code, rows, numbers, corrected)
                 else:
                     values = _expected_values(model, code, rows, with_means=strategy == "mean")
@@ -412,14 +415,6 @@ def _left_empty(X: Any, code: TableCode) -> dict[str, AnyArray]:
             stacklevel=outer_stack_level(),
         )
     return found
-
-
-def _numbers(code: TableCode, raws: Sequence[RawColumn]) -> list[FloatArray | None]:
-    """The numbers and dates of every column, None for other columns."""
-    return [
-        raw.values.astype(np.float64) if column.is_numeric else None
-        for column, raw in zip(code.columns, raws, strict=True)
-    ]
 
 
 def _corrected_values(

@@ -4,7 +4,9 @@ In:  a table, with gaps or without, and a number for every row.
 Out: the mean, quantiles and intervals of the number, given what is known of other rows.
 
 It learns one distribution of all columns and the target together, and conditions on what a row
-knows; unknown inputs are summed out.
+knows; unknown inputs are summed out. A model in cells knows no slope, so ridge regressions on the
+row as the model completes it correct what the model expects, as in `StrudelImputer`; how far they
+are off in rows that they did not know says how wide intervals are.
 """
 
 from __future__ import annotations
@@ -19,12 +21,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from strudel._names import quote
+from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray
+from strudel.learning.incomplete.fill_regressions import (
+    FillRegressions,
+    TargetErrors,
+    cell_variances,
+    learn_fill_regressions,
+    numbers_of,
+)
 from strudel.learning.mixture_methods import EM
 from strudel.models.base import NotebookSummary, QueryMethods
 from strudel.models.strudel import Strudel
 from strudel.models.targets import as_target
-from strudel.queries.columns.column_posterior import ColumnPosterior
+from strudel.queries.columns.column_posterior import check_shares
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.model import Model, model_of
 from strudel.tables.coded_column import Column
@@ -32,11 +42,8 @@ from strudel.tables.columns import RawColumn, RawTable, read_columns
 from strudel.tables.encoder import TableEncoder, new_encoder
 from strudel.tables.input_table import dense, keep_features, text_names
 
-ROWS_PER_COMPONENT = 25
+ROWS_PER_COMPONENT = 50
 MOST_COMPONENTS = 40
-# Small tables have more cells than their density pays for, and fewer components: R2 on 400 rows of
-# Boston is 0.78 and not 0.64, on diabetes 0.34 and not 0.29, on Caschool 0.76 and not 0.70.
-FEW_ROWS, CELLS_OF_FEW, ROWS_PER_COMPONENT_OF_FEW = 1000, 16, 50
 
 
 @dataclass(eq=False, repr=False)
@@ -58,7 +65,11 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
     Attributes
     ----------
     circuit_ : Circuit or Mixture
-        The joint distribution of the inputs and the target, which is the last column.
+        The joint distribution of the inputs and the target, which is the last column. Every query
+        is answered by it, without the regressions.
+    regressions_ : FillRegressions or None
+        What corrects the mean of the target, and how far it is off; None for few rows or very many
+        columns, where predictions are those of the model.
     encoder_ : TableEncoder
         The fitted encoder of inputs and target.
     target_name_ : str
@@ -106,13 +117,12 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
         dtype = "integer" if target.dtype.kind in "iu" else "float"
         columns = (*table.columns, RawColumn(name, dtype, target.astype(np.float64)))
         encoder = new_encoder(self.columns)
-        if not isinstance(self.columns, TableEncoder) and table.n_rows < FEW_ROWS:
-            encoder.n_bins = CELLS_OF_FEW
         encoder.kinds = {name: "number"} | (encoder.kinds or {})
         seed = int(check_random_state(self.random_state).randint(2**31))
         learner = clone(self.estimator) if self.estimator is not None else self._default(table)
         learner.set_params(columns=encoder, random_state=seed, n_jobs=self.n_jobs)
-        learner.fit(replace(table, columns=columns), sample_weight=sample_weight)
+        whole = replace(table, columns=columns)
+        learner.fit(whole, sample_weight=sample_weight)
         keep_features(self, X, len(table.columns))
         self.target_name_ = name
         if len(learner.encoder_.code_.columns) == 1:
@@ -124,19 +134,35 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
         self.missing_ = learner.missing_
         self.circuit_: Model = model_of(learner)
         self.check_ = getattr(learner, "check_", None)
+        self.regressions_ = self._learn_regressions(whole, sample_weight, seed)
         return self
 
-    def _default(self, table: RawTable) -> Strudel:
-        if table.n_rows < FEW_ROWS:
-            size = max(2, min(table.n_rows // ROWS_PER_COMPONENT_OF_FEW, 10))
-            return Strudel(
-                size,
-                method=EM(n_runs=4),
-                max_splits=0,
-                validation_fraction=0.1 if size > 2 else None,
+    def _learn_regressions(
+        self, table: RawTable, sample_weight: Any, seed: int
+    ) -> FillRegressions | None:
+        """What corrects the model, from known values that are hidden."""
+        code, weight = self.circuit_.table_code, None
+        assert code is not None
+        if code.columns[-1].density is None:
+            return None
+        raws = code.match(table)
+        numbers, rows = numbers_of(code, raws), code.encode_columns(raws)
+        if sample_weight is not None:
+            weight = np.asarray(sample_weight, dtype=np.float64)
+            own = np.flatnonzero(weight > 0.0)
+            rows, weight = rows[own], weight[own]
+            numbers = [None if known is None else known[own] for known in numbers]
+        target, rng = len(code.columns) - 1, np.random.default_rng(seed)
+        with use_threads(self.n_jobs):
+            found = learn_fill_regressions(
+                self.circuit_, code.columns, numbers, rows, weight, rng, target
             )
+        return None if found is None or found.errors is None else found
+
+    def _default(self, table: RawTable) -> Strudel:
         size = int(np.clip(table.n_rows // ROWS_PER_COMPONENT, 2, MOST_COMPONENTS))
-        return Strudel(size, method=EM(n_runs=4), max_splits=0, validation_fraction=0.05)
+        share = 0.05 if size > 2 else None
+        return Strudel(size, method=EM(n_runs=4), max_splits=0, validation_fraction=share)
 
     @staticmethod
     def _target_name(y: Any, table: RawTable) -> str:
@@ -146,50 +172,84 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
             name += "_"
         return name
 
-    def _chances(self, X: Any) -> tuple[Column, FloatArray]:
-        """The target's column, and how probable its cells are given each row."""
+    def _predicted(self, X: Any) -> _Predicted:
+        """What the model and the regressions say about the target of each row."""
         check_is_fitted(self, "circuit_")
         code = self.circuit_.table_code
         assert code is not None
         *inputs, target = code.columns
         own = replace(code, columns=tuple(inputs)) if inputs else code
-        columns = own.match(read_columns(dense(X)))
-        rows = code.encode_columns([*columns, None])
-        _, [chances] = value_probabilities(self.circuit_, [target], rows, "predict")
-        prior = value_probabilities(
-            self.circuit_, [target], np.full((1, code.n_vars), np.nan), "predict"
-        )
-        return target, np.where(np.isnan(chances), prior[1][0], chances)  # impossible: the prior
+        table = read_columns(dense(X))
+        unknown = RawColumn(target.name, "float", np.full(table.n_rows, np.nan))
+        raws = [*own.match(table)[: len(inputs)], unknown]
+        rows = code.encode_columns(raws)
+        nothing = np.full((1, code.n_vars), np.nan)
+        asked = [target] if self.regressions_ is None else code.columns
+        with use_threads(self.n_jobs):
+            log_p, shares = value_probabilities(self.circuit_, asked, rows, "predict")
+            if np.any(log_p == -np.inf):  # impossible under the model: as if nothing were known
+                _, prior = value_probabilities(self.circuit_, asked, nothing, "predict")
+                shares = [
+                    np.where(np.isnan(share), one, share)
+                    for share, one in zip(shares, prior, strict=True)
+                ]
+        chances = shares[-1]
+        if self.regressions_ is None:
+            return _Predicted(target, chances, np.einsum("rv,v->r", chances, target.cell_means))
+        filled = self.regressions_.fill(code.columns, numbers_of(code, raws), rows, shares)
+        return _Predicted(target, chances, filled[-1], self.regressions_.errors)
 
     def predict(self, X: Any) -> FloatArray:
-        """The mean of the target given what is known of every row."""
-        target, chances = self._chances(X)
-        return np.asarray(chances @ target.cell_means)
+        """The mean of the target given what is known of every row.
+
+        That of the model, as `expectation` gives it, corrected by the regressions.
+        """
+        return self._predicted(X).mean
 
     def predict_quantile(self, X: Any, q: Any = 0.5) -> FloatArray:
-        """Quantiles of the target given each row: `(n_rows,)`, or `(n_rows, n_q)` for several."""
-        target, chances = self._chances(X)
-        found = [
-            [ColumnPosterior(target, p).quantile(one) for one in np.atleast_1d(q)] for p in chances
-        ]
-        table = np.array(found, dtype=np.float64)
-        return table if np.ndim(q) else table[:, 0]
+        """Quantiles of the target given each row: `(n_rows,)`, or `(n_rows, n_q)` for several.
+
+        They lie as far from the mean as those of errors in rows that were left out, wider where the
+        model finds the target less certain, and within the range at fit.
+        """
+        found = self._predicted(X).quantiles(check_shares(q))
+        return found if np.ndim(q) else found[:, 0]
 
     def predict_interval(self, X: Any, share: float = 0.9) -> FloatArray:
-        """Two ends, `(n_rows, 2)`, between which the target lies with this probability or more."""
+        """Two ends, `(n_rows, 2)`, between which the target lies with about this probability."""
         rest = (1.0 - share) / 2.0
         return self.predict_quantile(X, [rest, 1.0 - rest])
 
     def predict_variance(self, X: Any) -> FloatArray:
         """The variance of the target given what is known of every row."""
-        target, chances = self._chances(X)
-        return np.array([ColumnPosterior(target, p).variance for p in chances])
+        return self._predicted(X).variance
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.sparse = True
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
+
+
+@dataclass(frozen=True, eq=False)
+class _Predicted:
+    """What is known of the target of each row."""
+
+    target: Column
+    chances: FloatArray  # (n_rows, n_cells) how probable the cells are under the model
+    mean: FloatArray  # (n_rows,)
+    errors: TargetErrors | None = None  # None: the distribution is that of the model
+
+    @property
+    def variance(self) -> FloatArray:
+        of_model = cell_variances(self.target, self.chances)
+        return of_model if self.errors is None else self.errors.variances(of_model)
+
+    def quantiles(self, q: FloatArray) -> FloatArray:
+        if self.errors is None or self.target.density is None:
+            return self.target.cells.quantiles(self.chances, q)
+        away = self.errors.away(cell_variances(self.target, self.chances), q)
+        return np.clip(self.mean[:, np.newaxis] + away, *self.target.density.seen)
 
 
 def _numbers(target: AnyArray) -> AnyArray:

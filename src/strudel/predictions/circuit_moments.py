@@ -43,7 +43,7 @@ from strudel.predictions.shared_passes import (
 )
 from strudel.queries.conditional_parameters import parameters_in_logs
 from strudel.queries.model import Model, structure_of
-from strudel.queries.passes import UNKNOWN, Plan, are_moderate, decode, log_of
+from strudel.queries.passes import UNKNOWN, Plan, decode, log_of
 from strudel.queries.probabilities import log_mean, posterior
 
 BLOCK_CELLS = 2**22  # moments per row and component, made at a time
@@ -160,7 +160,7 @@ def _block_moments(
 
     run_blocks(run, len(codes), block)
     log_p, cover, mean, central = (array[inverse] for array in (log_p, cover, mean, central))
-    is_lost = is_lost[inverse] | ~are_moderate(mixture.edge_log_theta)
+    is_lost = is_lost[inverse] | ~mixture.is_moderate
     for row, c in np.argwhere(is_lost):
         # Given the row every sum adds up to one, and the row is in the parameters.
         own = parameters_in_logs(circuit, mixture.edge_log_theta[:, c], codes[row])

@@ -30,7 +30,7 @@ from strudel.predictions.shared_passes import (
     values_of,
 )
 from strudel.queries.model import Model
-from strudel.queries.passes import Plan, are_moderate, decode, log_of
+from strudel.queries.passes import Plan, decode, log_of
 from strudel.queries.probabilities import log_mean, posterior
 
 BLOCK_CELLS = 2**22  # per row or question and component, made at a time
@@ -92,8 +92,8 @@ def _answer_in_memory(
 
         block = min(MOST_ROWS, rows_per_block(circuit.n_nodes, len(codes)))
         run_blocks(run, len(codes), block)
-        is_lost |= ~are_moderate(mixture.edge_log_theta)
-        is_asked_lost |= ~are_moderate(mixture.edge_log_theta)
+        is_lost |= ~mixture.is_moderate
+        is_asked_lost |= ~mixture.is_moderate
     for found, lost, rows in ((log_p, is_lost, codes), (log_asked, is_asked_lost, asked)):
         for c in np.flatnonzero(lost.any(axis=0)):
             here = np.flatnonzero(lost[:, c])

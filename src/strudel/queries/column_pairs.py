@@ -10,6 +10,7 @@ sum of probabilities of two variables together, which take one pass for each var
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from strudel._types import FloatArray, IntArray
 from strudel.data.x_log_x import x_log_x_of
 from strudel.queries.columns.value_probabilities import value_sums
 from strudel.queries.model import Model, model_of
-from strudel.queries.variable_probabilities import pair_probabilities
+from strudel.queries.variable_probabilities import pairs_among
 
 
 class ColumnPairs(NamedTuple):
@@ -65,11 +66,18 @@ def column_pairs(model: Any, given: Any = None) -> ColumnPairs:
     return ColumnPairs(tuple(map(str, names)), information, entropy)
 
 
-def values_together(model: Model, given: Any, codewords: list[Any]) -> tuple[FloatArray, IntArray]:
-    """The probability of every two values together, and the number of each column's first value."""
-    n_vars = model.n_vars
+def values_together(
+    model: Model, given: Any, codewords: list[Any], is_asked: Sequence[bool] | None = None
+) -> tuple[FloatArray, IntArray]:
+    """The probability of every two values together, and the number of each column's first value.
+
+    If only some columns are asked for, the values of others have any numbers.
+    """
+    n_vars, asked = model.n_vars, None
+    if is_asked is not None:
+        asked = np.repeat(is_asked, [words.shape[1] for words in codewords])
     moments = np.ones((n_vars + 1, n_vars + 1))  # of all variables, and of a last one that is 1
-    moments[:n_vars, :n_vars] = pair_probabilities(model, given)
+    moments[:n_vars, :n_vars] = pairs_among(model, given, asked)
     moments[n_vars, :n_vars] = moments[:n_vars, n_vars] = moments.diagonal()[:n_vars]
     first = np.cumsum([0, *(len(words) for words in codewords)], dtype=np.int32)
     values = np.zeros((first[-1], n_vars + 1))  # how to sum variables for each value

@@ -45,10 +45,12 @@ def component_parameters(mixture: Mixture, block: int, codes: AnyArray, query: s
 
     Block number b holds the components from ``b * LANES`` on.
     """
-    columns = mixture.edge_log_theta[:, block * LANES : (block + 1) * LANES]
+    part = slice(block * LANES, (block + 1) * LANES)
+    columns = mixture.edge_log_theta[:, part]
     lanes = np.repeat(codes[np.newaxis], columns.shape[1], axis=0)
     theta = mixture.theta_lanes[block]
-    return _lane_parameters(mixture.structure, theta, columns, are_moderate(columns), lanes, query)
+    is_moderate = mixture.is_moderate[part]
+    return _lane_parameters(mixture.structure, theta, columns, is_moderate, lanes, query)
 
 
 def _lane_parameters(

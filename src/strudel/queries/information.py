@@ -24,7 +24,12 @@ from strudel.data.x_log_x import x_log_x_of
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.by_block import by_block
-from strudel.queries.columns.joint_table import find_columns, joint_table
+from strudel.queries.columns.joint_table import (
+    code_of_model,
+    find_columns,
+    joint_table,
+    joint_table_of_row,
+)
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.conditional_parameters import conditional_parameters
 from strudel.queries.marginal import raise_if_impossible
@@ -37,9 +42,12 @@ from strudel.queries.probabilities import (
     log_probabilities,
 )
 from strudel.queries.subset_entropy import SubsetEntropy
+from strudel.tables.coded_column import Column
 
 MAX_STATES = 2**20
 FAINT = 1e-290  # of a probability: floats below have fewer digits
+SMALL_JOINT = 2**12  # combinations of values of columns that are tabulated in any model
+BINARY_JOINT = 2**6  # the same of 0/1 variables
 SMALL_TABLE = 16  # variables whose states are tabulated rather than searched for hidden choices
 BLOCK_STATES = 2**14  # states evaluated at a time
 STATES_PER_STEP = 64  # states that a table evaluates while `SubsetEntropy` looks at one
@@ -164,6 +172,13 @@ def mutual_information(
     )
 
 
+def _whole_columns(model: Model, variables: AnyArray) -> list[Column] | None:
+    """The columns that these are all the variables of; None if some are only a part of one."""
+    asked = set(variables.tolist())
+    found = [c for c in code_of_model(model).columns if asked.issuperset(c.variables)]
+    return found if sum(len(column.variables) for column in found) == len(asked) else None
+
+
 def _information_beyond(
     model: Model, a: Any, b: Any, beyond: Any, given: Any, max_states: int
 ) -> float:
@@ -216,9 +231,21 @@ class _Given:
         self.circuit = structure_of(self.model)
 
     def mutual_information(self, a: AnyArray, b: AnyArray, max_states: int) -> float:
+        first, second = (_whole_columns(self.model, part) for part in (a, b))
         a, b = self._unknown(a), self._unknown(b)
         if len(a) == 0 or len(b) == 0:
             return 0.0
+        if first is not None and second is not None:
+            # Given their cells, numbers tell nothing about each other: cells are enough.
+            sizes = [math.prod([c.n_values for c in part]) for part in (first, second)]
+            is_binary = math.prod(sizes) == 2 ** (len(a) + len(b))  # for which there is another way
+            limit = max_states if isinstance(self.model, Mixture) else SMALL_JOINT
+            limit = BINARY_JOINT if is_binary else limit
+            if math.prod(sizes) <= min(limit, max_states):
+                row = decode(self.codes[np.newaxis])
+                both = [*first, *second]
+                joint = joint_table_of_row(self.model, both, row, self.log_p, self.query)
+                return _table_information(joint.reshape(sizes))
         if len(a) + len(b) <= SMALL_TABLE and 2 ** (len(a) + len(b)) <= max_states:
             joint = self._table(np.concatenate([a, b])).reshape(2 ** len(a), 2 ** len(b))
             return _table_information(joint)

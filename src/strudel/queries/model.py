@@ -6,18 +6,21 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from strudel._types import FloatArray
+from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, are_moderate
 
 Model: TypeAlias = Circuit | Mixture
 
 
 def model_of(model: Any) -> Model:
-    """The circuit or the mixture of a model."""
-    for found in (model, getattr(model, "circuit_", None)):
-        if isinstance(found, Circuit | Mixture):
-            return found
+    """The circuit or the mixture of a model; of a classifier, that of inputs and class."""
+    if hasattr(model, "joint_mixture") and hasattr(model, "classes_"):
+        found: Model = model.joint_mixture()
+        return found
+    for one in (model, getattr(model, "circuit_", None)):
+        if isinstance(one, Circuit | Mixture):
+            return one
     if hasattr(model, "fit"):
         raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit first.")
     raise TypeError(
@@ -41,6 +44,7 @@ class Part(NamedTuple):
     structure: Circuit
     edge_log_theta: FloatArray  # (n_edges, n_components)
     theta: FloatArray  # for passes: (1, n_edges) of a circuit, else `Mixture.theta_lanes`
+    is_moderate: AnyArray  # (n_components,) whether passes lose no digits of the parameters
 
     @property
     def n_components(self) -> int:
@@ -51,9 +55,12 @@ class Part(NamedTuple):
 def parts_of(model: Model) -> list[Part]:
     """The components of a model, in their order; a circuit is a single one."""
     if isinstance(model, Mixture):
-        return [Part(p.structure, p.edge_log_theta, p.theta_lanes) for p in model.parts()]
+        return [
+            Part(p.structure, p.edge_log_theta, p.theta_lanes, p.is_moderate) for p in model.parts()
+        ]
+    column = model.edge_log_theta[:, np.newaxis]
     with np.errstate(over="ignore"):  # such circuits are evaluated in logs
-        return [Part(model, model.edge_log_theta[:, np.newaxis], model.theta[np.newaxis])]
+        return [Part(model, column, model.theta[np.newaxis], are_moderate(column))]
 
 
 def log_weights_of(model: Model) -> FloatArray:

@@ -21,12 +21,13 @@ from strudel._numba import kernel, lane
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import LANES as LANES  # rows or components that go side by side
+from strudel.circuits.mixture import SMALLEST_LOG_THETA as SMALLEST_LOG_THETA
+from strudel.circuits.mixture import are_moderate as are_moderate
 
 UNKNOWN = 2  # code of an unknown value
 FAINT = 2.0**-100  # values are scaled when the largest of a vtree node leaves FAINT..1/FAINT
 LOWEST_POWER = -1020  # of two that a scale undoes: 2.0**1074 is no float
 SMALLEST_VALUE = 1e-120  # no value except zero may fall below this, once scaled
-SMALLEST_LOG_THETA = -138.0  # 1e-60: two values and a parameter multiply to 1e-300 or more
 
 
 class Plan(NamedTuple):
@@ -65,12 +66,6 @@ def plan(circuit: Circuit) -> Plan:
 def encode(evidence: FloatArray) -> AnyArray:
     """Codes 0, 1 and UNKNOWN for 0, 1 and NaN."""
     return np.where(np.isnan(evidence), UNKNOWN, evidence).astype(np.uint8)
-
-
-def are_moderate(edge_log_theta: FloatArray) -> AnyArray:
-    """Whether all parameters are zero or neither absurdly small nor large; one answer a column."""
-    is_moderate = np.abs(edge_log_theta) <= -SMALLEST_LOG_THETA
-    return np.asarray((is_moderate | (edge_log_theta == -np.inf)).all(axis=0))
 
 
 def distinct_rows(codes: AnyArray) -> tuple[AnyArray, IntArray]:

@@ -25,7 +25,6 @@ from strudel.queries.passes import (
     LANES,
     UNKNOWN,
     Plan,
-    are_moderate,
     decode,
     distinct_rows,
     encode,
@@ -120,7 +119,7 @@ def _fill(
     how = (n_passes, codes, plan(circuit), circuit.root, part.theta)
     with np.errstate(over="ignore", invalid="ignore"):  # of what is lost, without the compiler
         in_threads(passes, n_tasks, *how, log_p, *more, is_lost)
-    return np.asarray(is_lost | ~are_moderate(part.edge_log_theta))
+    return np.asarray(is_lost | ~part.is_moderate)
 
 
 def _in_logs(part: Part, c: int, codes: AnyArray) -> FloatArray:

@@ -26,7 +26,6 @@ from strudel.queries.model import Model, Part, model_of, parts_of, structures_of
 from strudel.queries.passes import (
     LANES,
     Plan,
-    are_moderate,
     encode,
     pass_up,
     plan,
@@ -158,7 +157,7 @@ class _Walkers(NamedTuple):
         with np.errstate(over="ignore"):  # such components are walked in logs
             theta = np.ascontiguousarray(np.exp(part.edge_log_theta.T))
         theta = theta[0] if len(theta) == 1 else theta
-        return cls(part.structure, part.edge_log_theta, theta, are_moderate(part.edge_log_theta))
+        return cls(part.structure, part.edge_log_theta, theta, part.is_moderate)
 
     def walk(
         self,

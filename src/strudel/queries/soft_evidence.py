@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,12 +23,17 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.normalization import normalized_parameters
+from strudel.circuits.normalization import normalized_columns, normalized_parameters
 from strudel.queries.model import Model
 from strudel.tables.cell_distribution import Region
 from strudel.tables.coded_column import Column
 from strudel.tables.coded_rows import CodedNames
 from strudel.tables.table_code import TableCode
+
+N_RECENT = 4  # models given parts of cells that a model remembers
+_RECENT: WeakKeyDictionary[Model, dict[Any, tuple[Model | None, float, AnyArray]]] = (
+    WeakKeyDictionary()
+)
 
 
 def given_parts(
@@ -35,8 +41,22 @@ def given_parts(
 ) -> tuple[Model | None, float, AnyArray]:
     """The model given regions of columns, of which each cell has these shares; and its log-mass.
 
-    None if that is zero. Also which components are left.
+    None if that is zero. Also which components are left. The last few are kept, for people ask
+    several questions about one group.
     """
+    recent = _RECENT.setdefault(model, {})
+    key = tuple((column.name, shares.tobytes(), region) for column, shares, region in parts)
+    if key not in recent:
+        recent[key] = _given_parts(model, parts)
+    found = recent[key] = recent.pop(key)  # the last is the newest
+    while len(recent) > N_RECENT:
+        del recent[next(iter(recent))]
+    return found
+
+
+def _given_parts(
+    model: Model, parts: list[tuple[Column, FloatArray, Region]]
+) -> tuple[Model | None, float, AnyArray]:
     code = model.table_code
     assert code is not None
     literal, log_first = np.zeros(2 * model.n_vars), 0.0
@@ -121,23 +141,22 @@ def weigh_literals(
     if not isinstance(model, Mixture):
         circuit, log_p = _weigh(model, literal_log_weight)
         return (None if log_p == -np.inf else circuit), log_p, np.array([log_p > -np.inf])
-    made: list[tuple[Any, float]]
     if isinstance(model, CircuitMixture):
         made = [_weigh(circuit, literal_log_weight) for circuit in model.circuits]
+        logs = np.array([log_p for _, log_p in made]) + model.log_weight
     else:
-        edges, n_vars = model.structure.edges, model.n_vars
-        made = [
-            normalized_parameters(edges, column, n_vars, None, literal_log_weight)
-            for column in model.edge_log_theta.T
-        ]
-    logs = np.array([log_p for _, log_p in made]) + model.log_weight
+        log_theta, totals = normalized_columns(
+            model.structure.edges, model.edge_log_theta, model.n_vars, None, literal_log_weight
+        )
+        logs = totals + model.log_weight
     log_p, kept = float(np.logaddexp.reduce(logs)), logs > -np.inf
     if log_p == -np.inf:
         return None, log_p, kept
-    left, log_weight = [made[c][0] for c in np.flatnonzero(kept)], logs[kept] - log_p
     if isinstance(model, CircuitMixture):
-        return CircuitMixture(left, log_weight), log_p, kept
-    return Mixture(model.structure, np.stack(left, axis=1), log_weight), log_p, kept
+        left = [made[c][0] for c in np.flatnonzero(kept)]
+        return CircuitMixture(left, logs[kept] - log_p), log_p, kept
+    log_theta = log_theta if kept.all() else log_theta[:, kept]
+    return Mixture(model.structure, log_theta, logs[kept] - log_p), log_p, kept
 
 
 def _weigh(circuit: Circuit, literal_log_weight: FloatArray) -> tuple[Circuit, float]:

@@ -85,20 +85,26 @@ def pair_probabilities(model: Model, given: Any = None) -> FloatArray:
     array([[0.6 , 0.12],
            [0.12, 0.4 ]])
     """
-    model = model_of(model)
+    return pairs_among(model_of(model), given)
+
+
+@by_block("given")
+def pairs_among(model: Model, given: Any, is_asked: AnyArray | None = None) -> FloatArray:
+    """The same where only some variables `(n_vars,)` are asked for; others have any numbers."""
     rows, is_single = given_rows(model, given)
     codes, place = distinct_rows(encode(rows))
     log_p, ones = literal_probabilities(model, codes, "pair_probabilities")
     raise_if_impossible(log_p[place])
+    asked = np.ones(model.n_vars, dtype=np.bool_) if is_asked is None else is_asked
     pairs = np.empty((len(codes), model.n_vars, model.n_vars))
     for part in slices(len(codes), max(1, BLOCK_CELLS // model.n_vars**2)):
-        pairs[part] = _pairs(model, codes[part], ones[part])
+        pairs[part] = _pairs(model, codes[part], ones[part], asked)
     return pairs[0] if is_single else pairs[place]
 
 
-def _pairs(model: Model, codes: AnyArray, ones: FloatArray) -> FloatArray:
+def _pairs(model: Model, codes: AnyArray, ones: FloatArray, asked: AnyArray) -> FloatArray:
     """P(X_i = 1, X_j = 1) = P(X_i = 1) P(X_j = 1 | X_i = 1), given each row."""
-    row, var = np.nonzero((codes == UNKNOWN) & (ones > 0.0))
+    row, var = np.nonzero((codes == UNKNOWN) & (ones > 0.0) & asked)
     with_one = codes[row]
     with_one[np.arange(len(row)), var] = 1
     _, given_one = literal_probabilities(model, with_one, "pair_probabilities")

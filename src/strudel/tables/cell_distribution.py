@@ -11,17 +11,19 @@ it is everywhere, cut to the cell.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.data.containers import slices
 from strudel.tables.density import Density, Pieces
 
 Region: TypeAlias = tuple[tuple[float, float], ...]  # intervals low <= x < high, apart, in order
 EVERYWHERE: Region = ((-np.inf, np.inf),)
+BLOCK_VALUES = 2**22  # of rows and steps of a distribution, made at a time
 SURE = 1e-9  # a share of a cell that is this close to nothing or all of it is that
 
 
@@ -51,9 +53,7 @@ class CellDistribution:
     def shares(self, region: Region) -> FloatArray:
         """The probability of a region given each cell; 0 for cells that cannot be."""
         mass = self._sums(meet(self.region, region))[0]
-        is_possible = self.cell_mass > 0.0
-        shares = np.divide(mass, self.cell_mass, out=np.zeros(self.n_cells), where=is_possible)
-        return np.where(shares < SURE, 0.0, np.where(shares > 1.0 - SURE, 1.0, shares))
+        return _certain(mass, self.cell_mass)
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """The mean and the variance given each cell; NaN for cells that cannot be."""
@@ -78,33 +78,69 @@ class CellDistribution:
 
     def quantile(self, cell_chance: FloatArray, share: float) -> float:
         """The smallest number with P(X <= x) >= share, for cells with these chances."""
+        return float(self.quantiles(cell_chance[np.newaxis], np.array([share]))[0, 0])
+
+    def quantiles(self, cell_chances: FloatArray, shares: FloatArray) -> FloatArray:
+        """The same for many chances of the cells and several shares: `(n_rows, n_shares)`."""
+        at, _, _ = self._steps
+        blocks = slices(len(cell_chances), max(1, BLOCK_VALUES // len(at)))
+        found = [self._quantiles(cell_chances[block], shares) for block in blocks]
+        return np.concatenate([np.zeros((0, len(shares))), *found])
+
+    @cached_property
+    def _steps(self) -> tuple[FloatArray, AnyArray, FloatArray]:
+        """Numbers between which the distribution has one form; their cells, and the share below."""
         at = np.unique(np.concatenate([self.density.bounds(), self.high[:-1], self._ends()]))
         at = at[np.isfinite(at)]
+        cell = np.searchsorted(self.high[:-1], at, side="right")
+        return at, cell, self._share_up_to(at, cell)
 
-        def below(x: float) -> float:
-            return float(self.cumulative(cell_chance, x, is_strict=False))
+    def _share_up_to(self, x: FloatArray, cell: AnyArray) -> FloatArray:
+        """The probability of each number or less given its cell; 0 for cells that cannot be."""
+        mass = np.zeros(len(x))
+        for low, high in self.region:
+            first, last = (
+                np.clip(self.low[cell], low, high),
+                np.clip(np.nextafter(x, np.inf), low, high),
+            )
+            mass += self.density.moments(first, np.maximum(first, last))[0]
+        return _certain(mass, self.cell_mass[cell])
 
-        place = bisect_left(at, True, key=lambda x: below(x) >= share)
+    def _quantiles(self, cell_chances: FloatArray, shares: FloatArray) -> FloatArray:
+        chance = np.where(self.cell_mass > 0.0, cell_chances, 0.0)
+        before = np.cumsum(chance, axis=1) - chance
+        at, cell, share_below = self._steps
+        below = before[:, cell] + chance[:, cell] * share_below
+        place = np.array([(below < share).sum(axis=1) for share in shares]).T.ravel()
+        row, share = np.repeat(np.arange(len(chance)), len(shares)), np.tile(shares, len(chance))
         beyond = 801.0 * np.max([part.scale for part in self.density.parts], axis=0)  # no mass
-        low = float(at[place - 1] if place > 0 else at[0] - beyond[0])
-        high = float(at[place] if place < len(at) else at[-1] + beyond[1])
-        # Between two of them the distribution has one form, and mostly a straight line: the number
-        # is close to where this line has the share. Halving ends at the next float.
-        if 0 < place < len(at) and below(low) < below(high):
-            share_of_way = (share - below(low)) / (below(high) - below(low))
-            guess = low + share_of_way * (high - low)
-            near = max(self.density.parts[0].step, 4.0 * math.ulp(guess))
-            for x in (guess - near, guess + near):
-                if low < x < high:
-                    low, high = (low, x) if below(x) >= share else (x, high)
+        ends = np.array([at[0] - beyond[0], *at, at[-1] + beyond[1]])
+        low, high = ends[place], ends[place + 1]
+        cell = np.searchsorted(self.high[:-1], low, side="right")
+        own, base = chance[row, cell], before[row, cell]
+
+        def move(x: FloatArray, which: AnyArray) -> None:
+            """Move one of the two ends of these searches to numbers between them."""
+            is_enough = base[which] + own[which] * self._share_up_to(x, cell[which]) >= share[which]
+            high[which[is_enough]] = x[is_enough]
+            low[which[~is_enough]] = x[~is_enough]
+
+        # Between two steps the distribution is mostly a straight line: the number is close to where
+        # this line has the share. Halving ends at the next float.
+        first, last = below[row, place - 1], below[row, np.minimum(place, len(at) - 1)]
+        is_line = (place > 0) & (place < len(at)) & (first < last)
+        way = np.divide(share - first, last - first, out=np.zeros(len(low)), where=is_line)
+        guess = low + way * (high - low)
+        near = np.maximum(self.density.parts[0].step, 4.0 * np.spacing(np.abs(guess)))
+        for x in (guess - near, guess + near):
+            which = np.flatnonzero(is_line & (low < x) & (x < high))
+            move(x[which], which)
         while True:
             middle = low / 2.0 + high / 2.0
-            if not low < middle < high:
-                return high
-            if below(middle) >= share:
-                high = middle
-            else:
-                low = middle
+            which = np.flatnonzero((low < middle) & (middle < high))
+            if not len(which):
+                return high.reshape(-1, len(shares))
+            move(middle[which], which)
 
     def _ends(self) -> FloatArray:
         return np.array([end for interval in self.region for end in interval])
@@ -112,8 +148,8 @@ class CellDistribution:
     def medians(self, asked: AnyArray) -> FloatArray:
         """The median given each cell that is asked for; NaN for others and those that cannot be."""
         found = np.full(self.n_cells, np.nan)
-        for cell in np.flatnonzero(asked & (self.cell_mass > 0.0)):
-            found[cell] = self.quantile(np.eye(self.n_cells)[cell], 0.5)
+        cell = np.flatnonzero(asked & (self.cell_mass > 0.0))
+        found[cell] = self.quantiles(np.eye(self.n_cells)[cell], np.array([0.5]))[:, 0]
         return found
 
     def draws(
@@ -165,6 +201,12 @@ class CellDistribution:
         is_inside = ((point[:, np.newaxis] >= low) & (point[:, np.newaxis] < high)).any(axis=1)
         of_points = float(self.density.point_mass[is_inside].sum())
         return of_points + float(part.moments(low, high)[0].sum())
+
+
+def _certain(mass: FloatArray, whole: FloatArray) -> FloatArray:
+    """Masses as shares of whole ones, none or all if nearly so; 0 where there is nothing."""
+    shares = np.divide(mass, whole, out=np.zeros(len(mass)), where=whole > 0.0)
+    return np.where(shares < SURE, 0.0, np.where(shares > 1.0 - SURE, 1.0, shares))
 
 
 def meet(a: Region, b: Region) -> Region:

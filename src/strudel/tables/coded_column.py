@@ -158,21 +158,24 @@ class Column:
     def cell_means(self) -> FloatArray:
         """The mean of the numbers or dates of each cell; without a density its median at fit."""
         if self.density is None:
-            return np.array(self.values, dtype=np.float64)
+            return np.array(self.cell_values, dtype=np.float64)
         return np.nan_to_num(self.cells.moments()[0])  # a cell that cannot be has no mean
+
+    @cached_property
+    def cell_values(self) -> tuple[Any, ...]:
+        """What stands for each cell: its value, or the median of what a region leaves of it."""
+        if not self.region or not self.is_numeric:
+            return self.values
+        is_cut = self.cells.cell_mass < replace(self, region=()).cells.cell_mass
+        medians = self.cells.medians(is_cut)
+        return tuple(
+            value if median != median else self._of_its_type(median)
+            for value, median in zip(self.values, medians.tolist(), strict=True)
+        )
 
     def within(self, region: Region) -> Column:
         """The column of those values that lie in a region."""
-        made = replace(self, region=meet(self.region or EVERYWHERE, region))
-        if not self.is_numeric:
-            return made
-        is_cut = made.cells.cell_mass < self.cells.cell_mass
-        medians = np.where(made.cells.cell_mass > 0.0, made.cells.medians(is_cut), np.nan)
-        values = tuple(
-            self._of_its_type(median) if cut and median == median else value
-            for value, median, cut in zip(self.values, medians.tolist(), is_cut, strict=True)
-        )
-        return replace(made, values=values)
+        return replace(self, region=meet(self.region or EVERYWHERE, region))
 
     def at(self, number: float) -> Column:
         """The column that holds this number or date only, or the category at this place."""
@@ -204,7 +207,7 @@ class Column:
             [self._nearest_known(bits[at : at + _BLOCK]) for at in range(0, len(bits), _BLOCK)]
             or [np.zeros(0, dtype=np.int64)]
         )
-        values = (*self.values, None)  # NONE is the last
+        values = (*self.cell_values, None)  # NONE is the last
         if not self.is_shared and self.density is None:
             return [values[place] for place in places.tolist()]
         is_known = places != NONE
@@ -345,7 +348,7 @@ class Column:
 
     def decoded(self, bits: FloatArray) -> list[Any]:
         """The value of every row, None where it is unknown; dates as stamps."""
-        values = (*self.values, None)  # NONE is the last
+        values = (*self.cell_values, None)  # NONE is the last
         decoded: list[Any] = []
         for at in range(0, len(bits), _BLOCK):
             places = self._nearest_known(bits[at : at + _BLOCK])

@@ -216,7 +216,7 @@ def fill_columns(
 
 def nearest_values(column: Column, bits: FloatArray) -> list[Any]:
     """The value whose codeword is nearest to the bits of each row."""
-    return [column.values[place] for place in column.nearest(bits)]
+    return [column.cell_values[place] for place in column.nearest(bits)]
 
 
 def has_mean(column: Column) -> bool:

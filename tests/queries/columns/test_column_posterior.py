@@ -67,6 +67,28 @@ def test_moments_and_shares_are_integrals_of_the_density(model):
         assert found.cdf(x) == approx(probability(model, f"income <= {x}", GIVEN), abs=1e-8)
 
 
+@pytest.mark.parametrize("name", ["age", "income"])
+def test_quantiles_of_many_rows_invert_the_cumulative_probability(model, name):
+    rows = [{}, {"vote": "yes"}, {"vote": "no", "flag": True}, {"age": (30, 41.5)}]
+    levels = [1e-4, 0.5, 0.97]
+    found = np.array([quantile(model, name, levels, row) for row in rows])
+    for row, numbers in zip(rows, found, strict=True):
+        for level, x in zip(levels, numbers, strict=True):
+            before = float(np.nextafter(x, -np.inf))  # the smallest number that has as much
+            assert cdf(model, name, before, row) < level + 1e-9
+            assert cdf(model, name, float(x), row) >= level - 1e-9
+    assert np.array_equal(quantile(model, name, levels, rows[:3]), found[:3])
+
+
+def test_parts_of_cells_stand_for_themselves_by_their_median(model):
+    low, high = 30.0, 33.0  # within a cell
+    cut = model.encoder_.code_.column("age").within(((low, high),))
+    inside = AGE[(low <= AGE) & (high > AGE)]
+    cell = int(np.searchsorted(cut.edges, low, side="right"))
+    assert cut.cell_values[cell] in inside
+    assert cut.cell_values[:cell] == cut.values[:cell]
+
+
 def test_whole_numbers_are_sums(model):
     found = posterior(model, "age", {"vote": "no"})
     ages = np.arange(-2000.0, 3000.0)

@@ -18,7 +18,7 @@ output for every input, and its own inputs are what the model expects.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -32,21 +32,60 @@ from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.marginal import log_marginal
 from strudel.queries.model import Model
 from strudel.tables.coded_column import Column
+from strudel.tables.columns import RawColumn
+from strudel.tables.table_code import TableCode
 
 MOST_WORK = 120_000_000  # values of all columns that are hidden, times edges and components
 MOST_CELLS = 2**23  # of all rows in which a value is hidden, 0/1 variables: 64 MiB
 FEWEST_HIDDEN, MOST_HIDDEN = 100, 3000  # values of one column, if it has as many
+MOST_HIDDEN_OF_TARGET = 2000  # values of the column that matters most, however large the model
 FEWEST_ROWS = 20  # that know a column, to correct what the model expects of it
 FARTHEST = 8.0  # standard deviations: numbers further out count as this far
 N_ROUNDS = 3  # each starts from what the one before has filled
 PENALTIES = 10.0 ** np.linspace(-1.0, 3.5, 10)
 SMALLEST_SPREAD, TINY = 1e-6, 1e-12
+N_LEVELS = 1000  # of quantiles of errors
 FOLDS = 5  # of the rows; each is completed by a model without it
 LEFT = 0.1  # rows that an edge keeps, whatever is taken away
 QUERY = "impute"
 
 
 Numbers: TypeAlias = Sequence[FloatArray | None]  # of every column, NaN if unknown; None: no number
+
+
+@dataclass(frozen=True, eq=False)
+class TargetErrors:
+    """How far predictions of one column are off, in rows that neither model nor regression knew.
+
+    Errors are measured by a deviation of their row: the variance of the column under the model,
+    halfway to its mean. The model knows where the column varies more, but not by how much.
+    """
+
+    variance: float  # under the model, on average
+    square: float  # the mean square of errors over deviations
+    quantiles: FloatArray  # (n_levels,) of errors over deviations
+
+    def variances(self, of_model: FloatArray) -> FloatArray:
+        """The variance about the prediction of each row, from that under the model."""
+        return self.square * (of_model + self.variance) / 2.0
+
+    def away(self, of_model: FloatArray, q: FloatArray) -> FloatArray:
+        """How far quantiles lie above the prediction of each row, `(n_rows, n_q)`."""
+        deviation = np.sqrt((of_model + self.variance) / 2.0)
+        levels = np.arange(1, len(self.quantiles) + 1) / (len(self.quantiles) + 1)
+        return np.outer(deviation, np.interp(q, levels, self.quantiles))
+
+    @staticmethod
+    def of(error: FloatArray, variance: FloatArray, weight: FloatArray) -> TargetErrors:
+        """The errors of rows, from their variances under the model."""
+        mean = float(np.average(variance, weights=weight))
+        deviation = np.sqrt(np.maximum((variance + mean) / 2.0, TINY))
+        levels, size = np.arange(1, N_LEVELS) / N_LEVELS, error / deviation
+        if np.ptp(weight) > 0.0:
+            found = np.quantile(size, levels, weights=weight, method="inverted_cdf")
+        else:
+            found = np.quantile(size, levels, method="weibull")  # a new row is one of n + 1
+        return TargetErrors(mean, float(np.average(size**2, weights=weight)), found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +96,7 @@ class FillRegressions:
     scale: FloatArray  # (n_inputs,) 0 for inputs that tell nothing
     weight: FloatArray  # (n_rounds, n_inputs, n_inputs) of every input, for every output
     bias: FloatArray  # (n_rounds, n_inputs)
+    errors: TargetErrors | None = None  # of the column that is to be predicted, if one is
 
     def fill(
         self,
@@ -94,12 +134,16 @@ class FillRegressions:
 
     def arrays(self) -> dict[str, FloatArray]:
         """What a file holds, with the rounds below each other."""
-        return {
+        found = {
             "regressions.middle": self.middle,
             "regressions.scale": self.scale,
             "regressions.weight": self.weight.reshape(-1, len(self.middle)),
             "regressions.bias": self.bias,
         }
+        if self.errors is not None:
+            scalars = [self.errors.variance, self.errors.square]
+            found["regressions.errors"] = np.concatenate([scalars, self.errors.quantiles])
+        return found
 
     @staticmethod
     def from_arrays(
@@ -108,6 +152,7 @@ class FillRegressions:
         scale: FloatArray,
         weight: FloatArray,
         bias: FloatArray,
+        errors: FloatArray | None = None,
     ) -> FillRegressions:
         """The regressions of these columns that `arrays` gave; a `ValueError` if they are none."""
         n = _slices(columns)[-1].stop
@@ -115,7 +160,20 @@ class FillRegressions:
         shapes = middle.shape, scale.shape, weight.shape, bias.shape
         if not is_finite or shapes != ((n,), (n,), (n * len(bias), n), (len(bias), n)):
             raise ValueError("its regressions do not belong to its columns")
-        return FillRegressions(middle, scale, weight.reshape(-1, n, n), bias)
+        told = None
+        if errors is not None:
+            if len(errors) < 3 or not np.isfinite(errors).all() or np.any(errors[:2] < 0.0):
+                raise ValueError("its errors of predictions are none")
+            told = TargetErrors(float(errors[0]), float(errors[1]), errors[2:])
+        return FillRegressions(middle, scale, weight.reshape(-1, n, n), bias, told)
+
+
+def numbers_of(code: TableCode, raws: Sequence[RawColumn]) -> list[FloatArray | None]:
+    """The numbers and dates of every column, None for other columns."""
+    return [
+        raw.values.astype(np.float64) if column.is_numeric else None
+        for column, raw in zip(code.columns, raws, strict=True)
+    ]
 
 
 def learn_fill_regressions(
@@ -125,11 +183,13 @@ def learn_fill_regressions(
     rows: FloatArray,
     sample_weight: FloatArray | None,
     rng: np.random.Generator,
+    target: int | None = None,
 ) -> FillRegressions | None:
     """The regressions of all columns, from known values of the rows that are hidden.
 
     `rows` are the 0/1 variables of the columns. None where no column varies, or there are so
-    many that each could only be hidden in a few rows.
+    many that each could only be hidden in a few rows. The number of a column of numbers as
+    `target` lets it be hidden in more rows, and tells its `errors`.
     """
     n_cells = len(columns) * rows.shape[1]
     if n_cells == 0 or MOST_CELLS // n_cells < FEWEST_HIDDEN:
@@ -143,13 +203,14 @@ def learn_fill_regressions(
         np.clip(MOST_WORK // max(work, 1), FEWEST_HIDDEN, min(MOST_CELLS // n_cells, MOST_HIDDEN))
     )
     some, parts = [], []
-    for column, known in zip(columns, numbers, strict=True):
+    for c, (column, known) in enumerate(zip(columns, numbers, strict=True)):
         is_known = np.asarray(~np.isnan(rows[:, column.start : column.stop]).any(axis=1))
         if known is not None:
             is_known &= np.isfinite(known)
         own = np.flatnonzero(is_known)
-        if len(own) > n_most:
-            own = np.sort(rng.choice(own, n_most, replace=False))
+        n_own = max(n_most, MOST_HIDDEN_OF_TARGET) if c == target else n_most
+        if len(own) > n_own:
+            own = np.sort(rng.choice(own, n_own, replace=False))
         some.append(own)
         parts.append(rows[own])
         parts[-1][:, column.start : column.stop] = np.nan
@@ -169,6 +230,7 @@ def learn_fill_regressions(
     ]
     is_unknown = _unknown(columns, others, hidden)
     made = found.scaled(_inputs(columns, others, shares))
+    errors = None
     for number in range(N_ROUNDS):
         for c, part in enumerate(slices):
             own = np.flatnonzero((owner == c) & (log_p > -np.inf))
@@ -177,11 +239,14 @@ def learn_fill_regressions(
             wanted = _wanted(columns[c], numbers[c], rows, every[own])
             wanted = (wanted - middle[part]) / np.where(scale[part] > 0.0, scale[part], 1.0)
             of_rows = np.ones(len(own)) if sample_weight is None else sample_weight[every[own]]
-            found.weight[number][:, part], found.bias[number][part] = _ridge(
+            found.weight[number][:, part], found.bias[number][part], error = _ridge(
                 made[own], wanted, of_rows
             )
+            if c == target:
+                variance = cell_variances(columns[c], shares[c][own])
+                errors = TargetErrors.of((scale[part] * error)[:, 0], variance, of_rows)
         made = np.where(is_unknown, made @ found.weight[number] + found.bias[number], made)
-    return found
+    return replace(found, errors=errors)
 
 
 def _models_without(
@@ -274,6 +339,13 @@ def _means(column: Column, shares: FloatArray) -> FloatArray:
     return np.einsum("rv,v->r", shares, column.cell_means)
 
 
+def cell_variances(column: Column, shares: FloatArray) -> FloatArray:
+    """The variance of a column of numbers given how probable its cells are in each row."""
+    away = column.cell_means - _means(column, shares)[:, np.newaxis]
+    within = np.nan_to_num(column.cells.moments()[1]) if column.density is not None else 0.0
+    return np.asarray((shares * (within + away**2)).sum(axis=1))
+
+
 def _wanted(
     column: Column, known: FloatArray | None, rows: FloatArray, own: AnyArray
 ) -> FloatArray:
@@ -292,8 +364,11 @@ def _slices(columns: Sequence[Column]) -> list[slice]:
 
 def _ridge(
     inputs: FloatArray, wanted: FloatArray, weight: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Weights and bias of a ridge regression; the penalty is best for rows that are left out."""
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Weights and bias of a ridge regression, and how far it is off for rows that are left out.
+
+    These errors are the smallest of all penalties.
+    """
     weight = weight / weight.mean()
     share = weight / weight.sum()
     middle, center = share @ inputs, share @ wanted
@@ -304,7 +379,7 @@ def _ridge(
     left, size, right = np.linalg.svd(root * (inputs - middle) / scale, full_matrices=False)
     target = root * (wanted - center)
     along = left.T @ target
-    best, least = np.zeros((len(size), wanted.shape[1])), np.inf
+    best, off, least = np.zeros((len(size), wanted.shape[1])), target, np.inf
     for penalty in PENALTIES:
         kept = size**2 / (size**2 + penalty)
         # What a row adds to its own prediction: without it, the error grows by as much.
@@ -312,5 +387,6 @@ def _ridge(
         error = (target - left @ (kept[:, np.newaxis] * along)) / (1.0 - own)[:, np.newaxis]
         if (loss := float((error**2).sum())) < least:
             best, least = (kept / np.maximum(size, TINY))[:, np.newaxis] * along, loss
+            off = error
     found = right.T @ best / scale[:, np.newaxis]
-    return found, center - middle @ found
+    return found, center - middle @ found, off / np.maximum(root, TINY)

@@ -68,7 +68,7 @@ class ColumnPosterior:
         """The smallest value that is not exceeded with probability `q`; a list for several."""
         if np.ndim(q):
             return [self.quantile(one) for one in q]
-        [share] = _shares(q)
+        [share] = check_shares(q)
         number = self.column.cells.quantile(self.cell_chance, float(share))
         is_whole = self.column.dtype == "integer" and number.is_integer()
         return int(number) if is_whole else as_value(self.column, number)
@@ -284,12 +284,7 @@ def quantile(model: Model, column: str, q: Any, given: Any = None) -> Any:
     >>> quantile(model, "x1", [0.1, 0.5, 0.9])
     array([20., 40., 60.])
     """
-    shares = _shares(q)
-
-    def of_rows(own: Column, chances: FloatArray) -> FloatArray:
-        few, place = np.unique(chances, axis=0, return_inverse=True)
-        found = [[own.cells.quantile(p, float(share)) for share in shares] for p in few]
-        return np.array(found).reshape(-1, len(shares))[place.ravel()]
+    shares = check_shares(q)
 
     def known(numbers: FloatArray) -> FloatArray:
         return np.repeat(numbers[:, np.newaxis], len(shares), axis=1)
@@ -297,7 +292,7 @@ def quantile(model: Model, column: str, q: Any, given: Any = None) -> Any:
     asked = model_of(model)
     own, chances, numbers, is_single = _asked(asked, column, given, "quantile")
     _need_numbers(own, "quantile")
-    found = of_rows(own, chances)
+    found = own.cells.quantiles(chances, shares)
     if numbers is not None:
         found = np.where(np.isnan(numbers)[:, np.newaxis], found, known(numbers))
     found = _values(own, found)
@@ -384,7 +379,7 @@ def pdf(model: Model, column: str, x: Any, given: Any = None) -> float | FloatAr
     return found
 
 
-def _shares(q: Any) -> FloatArray:
+def check_shares(q: Any) -> FloatArray:
     """One or several numbers between 0 and 1."""
     with contextlib.suppress(ValueError, TypeError):
         shares = np.atleast_1d(np.asarray(q, dtype=np.float64))

@@ -23,7 +23,12 @@ from strudel.data.x_log_x import x_log_x_of
 from strudel.logic.event_forms import is_formula
 from strudel.queries.arguments import given_rows
 from strudel.queries.columns.column_posterior import as_value
-from strudel.queries.columns.joint_table import code_of_model, joint_table, pandas_frame
+from strudel.queries.columns.joint_table import (
+    code_of_model,
+    joint_table,
+    pandas_frame,
+    rows_with_few_unknown,
+)
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
@@ -172,7 +177,7 @@ class _Group(NamedTuple):
     def log_probabilities(self, rows: FloatArray) -> FloatArray:
         """The log-probability of rows of the other columns, given the group."""
         both = np.where(np.isnan(self.row), rows, self.row)
-        return log_probabilities(self.model, both, QUERY) - self.log_p
+        return rows_with_few_unknown(self.model, both, QUERY) - self.log_p
 
 
 def _divergence(p: FloatArray, q: FloatArray) -> float:
@@ -193,14 +198,13 @@ def _joint_divergence(
         p, q = (joint_table(one.model, columns, one.row, QUERY, max_states) for one in groups)
         return _divergence(p.ravel(), q.ravel()), 0.0
     rng, means, variances = generator_from(random_state), [], []
-    for group in groups:
+    for g, group in enumerate(groups):
         drawn = draw_rows(group.model, group.row, n_samples, rng, QUERY)[0].astype(np.float64)
         kept = np.full(drawn.shape, np.nan)
         for column in columns:
             kept[:, column.start : column.stop] = drawn[:, column.start : column.stop]
         logs = [one.log_probabilities(kept) for one in groups]
-        own = group.log_probabilities(kept)
-        terms = own - (np.logaddexp(*logs) - math.log(2.0))
+        terms = logs[g] - (np.logaddexp(*logs) - math.log(2.0))
         means.append(terms.mean())
         variances.append(terms.var(ddof=1) / n_samples)
     value = min(max(0.0, float(np.mean(means))), math.log(2.0))

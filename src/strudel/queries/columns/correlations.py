@@ -67,16 +67,18 @@ def correlations(model: Model, given: Any = None) -> Correlations:
     """
     found = model_of(model)
     columns = code_of_model(found).columns
-    joint, first = values_together(found, given, [column.cell_words for column in columns])
+    moments = [_moments(column) for column in columns]
+    words, is_asked = [column.cell_words for column in columns], [m is not None for m in moments]
+    joint, first = values_together(found, given, words, is_asked)
     chance = joint.diagonal()
     mean, variance = np.zeros(len(chance)), np.zeros(len(chance))
     kept = []
     for c, (column, at) in enumerate(zip(columns, first.tolist(), strict=True)):
-        moments = _moments(column)
-        if moments is not None:
+        own_moments = moments[c]
+        if own_moments is not None:
             kept.append(c)
             own = slice(at, at + column.n_values)
-            mean[own], variance[own] = moments
+            mean[own], variance[own] = own_moments
             # About the mean of the column, so that no large numbers are subtracted.
             mean[own] -= chance[own] @ mean[own]
     together = mean[:, np.newaxis] * joint * mean

@@ -16,9 +16,8 @@ from strudel.algebra.conditioning import condition
 from strudel.data.argument_checks import check_count
 from strudel.data.random_state import RandomState, generator_from
 from strudel.queries.arguments import given_rows
-from strudel.queries.columns.joint_table import code_of_model, pandas_frame
+from strudel.queries.columns.joint_table import code_of_model, pandas_frame, rows_with_few_unknown
 from strudel.queries.model import Model, model_of
-from strudel.queries.probabilities import log_probabilities
 from strudel.queries.sampling import draw_rows
 from strudel.tables.coded_rows import known_numbers
 from strudel.tables.table_code import TableCode
@@ -140,7 +139,7 @@ def _log_probabilities(
     for c, column in enumerate(code.columns):
         is_known[:, c] = ~np.isnan(rows[:, column.start : column.stop]).any(axis=1)
         without[1 + c, :, column.start : column.stop] = np.nan
-    log_p = log_probabilities(model, without.reshape(-1, rows.shape[1]), QUERY)
+    log_p = rows_with_few_unknown(model, without.reshape(-1, rows.shape[1]), QUERY)
     log_p = log_p.reshape(1 + n_columns, n_rows)
     with np.errstate(invalid="ignore"):  # where the rest is impossible on its own
         given_rest = (log_p[0] - log_p[1:]).T

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.circuits.circuit import Circuit
 from strudel.data.containers import slices
-from strudel.queries.model import Model
+from strudel.queries.model import Model, structures_of
 from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import literal_probabilities, log_probabilities
 from strudel.tables.coded_column import Column
@@ -53,8 +54,18 @@ def respects(model: Model, column: Column, query: str) -> bool:
         return True
     words = np.full((len(column.cell_words), model.n_vars), np.nan)
     words[:, column.start : column.stop] = column.cell_words
-    total = np.exp(log_probabilities(model, words, query)).sum()
-    return bool(abs(total - 1.0) < ROUNDING)
+
+    def has_all(asked: Model) -> bool:
+        return bool(abs(np.exp(log_probabilities(asked, words, query)).sum() - 1.0) < ROUNDING)
+
+    # What a structure excludes is impossible under any parameters, and one circuit is quick to ask.
+    return all(has_all(_even(part)) for part in structures_of(model)) or has_all(model)
+
+
+def _even(structure: Circuit) -> Circuit:
+    """The structure with equal parameters at every sum."""
+    n_choices = np.diff(structure.node_edges)[structure.edge_parent]
+    return structure.with_parameters(-np.log(n_choices))
 
 
 def value_sums(codewords: AnyArray) -> FloatArray:

@@ -28,7 +28,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
 from strudel.data.argument_checks import check_count
 from strudel.queries.arguments import check_limits, given_rows, variable_indices
-from strudel.queries.columns.joint_table import find_columns, log_joint_table
+from strudel.queries.columns.joint_table import FEW_STATES, find_columns, log_joint_table
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.maximum.mixture_search import ROUNDING, MixtureSearch
 from strudel.queries.maximum.relaxation import relax
@@ -145,6 +145,12 @@ def marginal_map(
     if len(rows) != 1:
         raise ValueError(f"given must be one row, but has {len(rows)}. Ask for one row at a time.")
     raise_if_impossible(log_probabilities(model, rows, "marginal_map"))
+    columns = _columns(model, names)
+    n_states = math.prod(column.n_values for column in columns)
+    if isinstance(model, Mixture) and columns and n_states <= min(FEW_STATES, max_states):
+        found = _best_profiles(model, names, columns, rows, 1, max_states)
+        if found:  # none if what is given is no value
+            return found[0]
     codes = encode(rows)[0]
     columns = _columns(model, names)
     own_model = model
