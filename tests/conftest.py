@@ -100,3 +100,14 @@ def data_folder() -> Path:
     if not folder or not (Path(folder) / "debd").is_dir():
         pytest.skip("needs the real datasets: set STRUDEL_DATA to the folder that holds debd/")
     return Path(folder)
+
+
+@pytest.fixture
+def hostile_folder(tmp_path, monkeypatch):
+    """The current folder has modules that anyone wrote; gives the file where they say they ran."""
+    folder, ran = tmp_path / "downloads", tmp_path / "ran.txt"
+    folder.mkdir()
+    for name in ("pickle", "random", "resource", "numpy", "distributed", "multiprocessing"):
+        (folder / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write({name!r})")
+    monkeypatch.chdir(folder)
+    return ran

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from strudel import Strudel
-from strudel._compiling import Compiled, compiled, compiler, is_compiling, now, on_compile
+from strudel._compiling import (
+    NO_LIMIT,
+    Clock,
+    Compiled,
+    compiled,
+    compiler,
+    is_compiling,
+    now,
+    on_compile,
+)
 from strudel._numba import kernel
 
 
@@ -68,3 +77,15 @@ def test_progress_of_compiling_reaches_the_callback():
 
 def test_a_sentence_of_it():
     assert str(Compiled(12, 5.4)) == "compiling, once per installation: 12 functions, 5 s"
+
+
+def test_a_clock_says_what_is_left_and_hands_down_a_part():
+    time = [10.0]
+    clock = Clock(4.0, lambda: time[0])
+    time[0] = 12.0
+    part = clock.part(0.25)
+    assert (clock.left(), part.left(), part.is_up) == (2.0, 0.5, False)
+    time[0] = 13.0
+    assert (clock.left(), part.left(), part.is_up) == (1.0, 0.0, True)
+    assert part.part(0.5).is_up
+    assert (NO_LIMIT.part(0.5).left(), NO_LIMIT.is_up) == (None, False)

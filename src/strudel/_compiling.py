@@ -1,7 +1,8 @@
 """What the compiler does, and a clock that stops meanwhile.
 
 In:  events of the compiler.
-Out: `now`, seconds that time limits and histories are measured by; `compiled`, what was done.
+Out: `now`, seconds that time limits and histories are measured by; `Clock`, what is left of a
+     limit; `compiled`, what was done.
 
 The first call of a kernel compiles it, once per installation. If this counted, a search of two
 seconds would learn nothing on a new machine.
@@ -94,6 +95,31 @@ def is_compiling() -> bool:
 def now() -> float:
     """Seconds on a clock that stops while the compiler is loaded, or compiles something."""
     return time.perf_counter() - compiler.seconds() - compiler.loading
+
+
+class Clock:
+    """What is left of a time limit."""
+
+    def __init__(self, max_seconds: float | None, now: Callable[[], float] = now) -> None:
+        self._now = now
+        self._deadline = None if max_seconds is None else now() + max_seconds
+
+    def left(self) -> float | None:
+        """Seconds, at least 0; None without a limit."""
+        return None if self._deadline is None else max(self._deadline - self._now(), 0.0)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether nothing is left."""
+        return self.left() == 0.0
+
+    def part(self, share: float) -> Clock:
+        """A clock for a share of what is left."""
+        left = self.left()
+        return Clock(None if left is None else share * left, self._now)
+
+
+NO_LIMIT = Clock(None)
 
 
 @contextmanager

@@ -113,9 +113,9 @@ def test_rows_with_gaps_leave_the_third_kind_tilted(monkeypatch):
     """EM on what is known would give its components parameters of their own."""
     original, refitted = mixture_learner.refit_mixture, []
 
-    def refit(mixture, rows, options, n_runs):
+    def refit(mixture, rows, options, *rest):
         refitted.append(options.is_tilted)
-        return original(mixture, rows, options, n_runs)
+        return original(mixture, rows, options, *rest)
 
     monkeypatch.setattr(mixture_learner, "refit_mixture", refit)
     X = rows_of_kinds().astype(float)

@@ -2,6 +2,8 @@
 
 import io
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -38,6 +40,32 @@ def test_a_step_that_takes_too_long_is_stopped(apart, monkeypatch):
     monkeypatch.setattr(bounded, "allowed_seconds", lambda: 0.01)
     with pytest.raises(SizeLimitError, match=r"its part Event\(.* takes longer than 0.01 s"):
         bounded._compile_apart(EVENT, balanced_vtree(6), {name: v for v, name in enumerate(NAMES)})
+
+
+@pytest.mark.parametrize("is_on_path", [False, True], ids=["", "on_path"])
+def test_nothing_in_the_current_folder_is_run(apart, hostile_folder, monkeypatch, is_on_path):
+    if is_on_path:  # as with `python -m`, where all that this process needs is imported already
+        monkeypatch.setattr("sys.path", [str(hostile_folder.parent / "downloads"), *sys.path])
+    sdd = compile_event(EVENT, balanced_vtree(6), NAMES)
+    np.testing.assert_array_equal(sdd.holds(ROWS), EVENT.holds(ROWS, NAMES))
+    assert not hostile_folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "words"),
+    [
+        ("sys.exit('no module named strudel')", RuntimeError, "exit code 1.*no module named"),
+        ("raise MemoryError", SizeLimitError, "GiB of memory"),
+        ("sys.exit('calloc failed in multiply')", SizeLimitError, "GiB of memory"),
+        ("os.kill(os.getpid(), 9)", SizeLimitError, "signal 9"),
+    ],
+)
+def test_an_error_says_why_the_other_process_ended(apart, monkeypatch, code, error, words):
+    command = [sys.executable, "-c", f"import os, sys; {code}"]
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda _, **options: popen(command, **options))
+    with pytest.raises(error, match=words):
+        compile_event(EVENT, balanced_vtree(6), NAMES)
 
 
 def test_the_other_process_says_where_it_is_and_what_it_found():

@@ -22,6 +22,11 @@ def test_an_answer_comes_back():
     assert call_within(60.0, os.getenv, "NUMBA_NUM_THREADS") == "1"
 
 
+def test_nothing_in_the_current_folder_is_run(hostile_folder):
+    assert call_within(60.0, abs, -1) == 1
+    assert not hostile_folder.exists()
+
+
 def test_an_error_comes_back_as_words():
     with pytest.raises(RuntimeError, match="FileNotFoundError"):
         call_within(60.0, os.listdir, "/no/such/folder")

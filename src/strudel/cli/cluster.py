@@ -7,12 +7,9 @@ Out: a client, active inside the block, which finds the rows and the model where
 from __future__ import annotations
 
 import logging
-import signal
-import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -28,7 +25,7 @@ WorkersOption = Annotated[
         rich_help_panel="Cluster",
         metavar="N",
         min=1,
-        help="Use this many Dask workers: processes on this machine, one thread each.",
+        help="Use this many Dask workers: threads of this command, which nobody else can reach.",
     ),
 ]
 SchedulerOption = Annotated[
@@ -62,17 +59,21 @@ def use_workers(workers: int | None, scheduler: str | None, is_quiet: bool) -> I
         return
     dask = import_dask("distributed", "--scheduler" if workers is None else "--workers")
     with ExitStack() as stack:
-        # A table that is in memory here goes to the workers once, whatever its size.
-        never = {"distributed.admin.large-graph-warning-threshold": "1 PiB"}
-        stack.enter_context(import_module("dask").config.set(never))
+        options: dict[str, Any] = {
+            # A table that is in memory here goes to the workers once, whatever its size.
+            "distributed.admin.large-graph-warning-threshold": "1 PiB",
+        }
         if workers is not None:
-            client, has_dashboard = _start(dask, workers, stack), find_spec("bokeh") is not None
+            options |= {f"distributed.{node}.http.routes": [] for node in ("scheduler", "worker")}
+        stack.enter_context(import_module("dask").config.set(options))
+        if workers is not None:
+            client = _start(dask, workers, stack)
         else:
-            client, has_dashboard = _connect(dask, str(scheduler), stack), True
-        if has_dashboard and client.dashboard_link and not is_quiet:
-            note(f"dashboard: {client.dashboard_link}")
+            client = _connect(dask, str(scheduler), stack)
+            if client.dashboard_link and not is_quiet:
+                note(f"dashboard: {client.dashboard_link}")
         try:
-            yield len(client.nthreads())
+            yield sum(client.nthreads().values())
         except dask.KilledWorker:
             raise InputError(
                 "workers kept dying on the same partition, most likely for lack of memory: give "
@@ -81,25 +82,30 @@ def use_workers(workers: int | None, scheduler: str | None, is_quiet: bool) -> I
 
 
 def _start(dask: Any, n_workers: int, stack: ExitStack) -> Any:
-    """A client of new workers, which end with the block."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the port of the dashboard is taken: it finds another
-        cluster = dask.LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
+    """A client of new workers, which end with the block.
+
+    They are threads of this process, because kernels release the interpreter. A scheduler of
+    processes would listen on a port, and run what anyone on this machine sends to it.
+    """
+    here = "127.0.0.1:0"
+    cluster = stack.enter_context(
+        dask.LocalCluster(
+            n_workers=1,  # that may use all memory, as it measures what this process takes
+            threads_per_worker=n_workers,
+            processes=False,
             silence_logs=logging.CRITICAL,
-            env={"NUMBA_NUM_THREADS": "1"},  # kernels would take all cores, in every worker
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": here},
+            worker_dashboard_address=here,
         )
-    stack.enter_context(cluster)
+    )
+
+    async def stop_listening() -> None:  # to browsers, who have got nothing so far
+        for node in (cluster.scheduler, *cluster.workers.values()):
+            node.http_server.stop()
+
+    cluster.sync(stop_listening)
     client = stack.enter_context(dask.Client(cluster))
-
-    class IgnoresInterrupt(dask.WorkerPlugin):  # type: ignore[misc]
-        """Ctrl-C reaches all processes of a terminal, but rows must outlive it."""
-
-        def setup(self, worker: Any) -> None:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    client.register_plugin(IgnoresInterrupt())
     # Its callbacks from the garbage collector swallow a Ctrl-C that comes while they run.
     import_module("distributed.gc").disable_gc_diagnosis(force=True)
     return client

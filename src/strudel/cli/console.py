@@ -10,9 +10,10 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,6 +34,7 @@ JsonOption = Annotated[
 # What other packages say to those who call them.
 FOR_PROGRAMMERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
 _kept_notes: ContextVar[list[str] | None] = ContextVar("_kept_notes", default=None)
+_caught: ContextVar[list[Warning | str] | None] = ContextVar("_caught", default=None)
 
 
 class InputError(Exception):
@@ -160,17 +162,56 @@ def warnings_as_notes() -> Iterator[None]:
 
 @contextmanager
 def caught_warnings() -> Iterator[list[str]]:
-    """The library's warnings, once the block has ended."""
-    import warnings
-
+    """The library's warnings in this thread, once the block has ended."""
     messages: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield messages
-    said = (one.message for one in caught if not issubclass(one.category, FOR_PROGRAMMERS))
+    caught: list[Warning | str] = []
+    before = _caught.set(caught)
+    try:
+        with _listener:
+            yield messages
+    finally:
+        _caught.reset(before)
     messages += dict.fromkeys(
-        in_options(message) if isinstance(message, Warning) else message for message in said
+        in_options(message) if isinstance(message, Warning) else message for message in caught
     )
+
+
+class _Listener:
+    """Hands every warning to the thread that it is from.
+
+    `warnings.catch_warnings` is for the whole process: of two threads with partitions of their own,
+    the last to leave would leave the list of the other behind.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._depth, self._outer = Lock(), 0, ExitStack()
+
+    def __enter__(self) -> None:
+        import warnings
+
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                self._outer.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("always")
+                self._show: Any = warnings.showwarning
+                warnings.showwarning = self._hear  # type: ignore[assignment]
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self._outer.close()
+
+    def _hear(self, message: Warning | str, category: type[Warning], *where: Any) -> None:
+        caught = _caught.get()
+        if caught is None:
+            self._show(message, category, *where)
+        elif not issubclass(category, FOR_PROGRAMMERS):
+            caught.append(message)
+
+
+_listener = _Listener()
 
 
 def bits_per_dimension(mean_log_likelihood: float, n_vars: int) -> float:

@@ -87,7 +87,7 @@ def check_jobs(name: str, value: Any) -> None:
 def check_level(name: str, value: Any) -> None:
     """Refuse what does not say how much to print."""
     is_level = isinstance(value, Integral | np.bool_) and int(value) >= 0
-    _check(name, value, is_level, "True, False or a whole number of at least 0", False, True)
+    _check(name, value, is_level, "True, False, a whole number of at least 0", False, True)
 
 
 def check_seed(name: str, value: Any, *, may_be_generator: bool = False) -> None:

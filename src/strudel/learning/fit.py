@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from strudel._compiling import Clock, now
 from strudel._numba import use_threads
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import flow_log_likelihood
@@ -21,7 +22,8 @@ from strudel.data.lazy import is_lazy
 from strudel.learning.history import History, MixtureHistory
 from strudel.learning.learn_circuit import SampledRows, learn_circuit
 from strudel.learning.learn_mixture import learn_mixture
-from strudel.learning.mixture_learner import Clock, MixtureLearner, MixtureTask
+from strudel.learning.mixture_learner import MixtureLearner, MixtureTask
+from strudel.learning.mixture_methods import EM, Auto
 from strudel.learning.mixtures.choose import Trial
 from strudel.learning.prepared_rows import (
     FitInput,
@@ -32,6 +34,10 @@ from strudel.learning.prepared_rows import (
 )
 from strudel.learning.progress import Reporter
 from strudel.learning.search_options import SearchOptions
+
+# Seconds in which networks learn something, beside those in which torch is loaded. In 10 seconds
+# plants has -11.72 with them and -11.68 by EM alone, in 20 seconds -11.65 and -11.68.
+FOR_NETWORKS = 15.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +80,10 @@ def fit_circuit(
     is_asked_for = bool(search.search.sampled_rows)  # not only by the preset
     if is_asked_for and is_lazy(given.X):
         raise ValueError("sampled_rows needs all rows in memory: take a sample of them.")
+    started = now()
     rows = prepare(given, search)
+    search = replace(search, max_seconds=_left(search.max_seconds, started))
+    report.within(Clock(search.max_seconds))
     if is_asked_for and rows.start is not None:
         raise ValueError("sampled_rows cannot be used with a constraint or with warm_start.")
     search = replace(search, columns=rows.columns)
@@ -94,17 +103,31 @@ def fit_circuit(
 
 def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> FittedMixture:
     """Learn a mixture."""
+    started = now()
     rows = replace(prepare(given, task.search), device=task.options.device)
     _check_memory(task, rows)
-    task = replace(task, search=replace(task.search, columns=rows.columns))
-    now = rows.journal.now
-    learner = MixtureLearner(task, Clock(now(), task.options.max_seconds, now), report, [])
+    total, search = task.options.max_seconds, replace(task.search, columns=rows.columns)
+    left = _left(total, started)
+    if total and left is not None and search.max_seconds is not None:
+        search = replace(search, max_seconds=search.max_seconds * left / total)
+    task = replace(task, search=search, options=replace(task.options, max_seconds=left))
+    if task.method == Auto() and left is not None and left < FOR_NETWORKS:
+        task = replace(task, method=EM())
+    learner = MixtureLearner(task, Clock(left, rows.journal.now), report, [])
+    report.within(learner.clock)
     with use_threads(given.estimator.n_jobs):
         learned = learn_mixture(rows, learner)
         likelihoods = _log_likelihoods(rows, learned.mixture)
     return FittedMixture(
         rows, learned.mixture, learned.history, learned.chosen, learner.trials, likelihoods
     )
+
+
+def _left(max_seconds: float | None, started: float) -> float | None:
+    """What is left when rows are encoded and completed: a little at least."""
+    if max_seconds is None:
+        return None
+    return max(max_seconds - (now() - started), min(0.5 + 0.1 * max_seconds, max_seconds))
 
 
 def _check_memory(task: MixtureTask, rows: Prepared) -> None:

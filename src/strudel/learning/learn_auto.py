@@ -29,7 +29,6 @@ from strudel.learning.learn_continuous import POINTS
 from strudel.learning.mixture_learner import (
     CUT,
     MOST_FREE,
-    Clock,
     LearnedMixture,
     MixtureLearner,
 )
@@ -91,13 +90,12 @@ ON_GPU = _Effort(1.2e15, 12, (LARGE_STEPS, SMALL_STEPS))
 def learn_auto(rows: Prepared, learner: MixtureLearner, method: Auto) -> LearnedMixture:
     """Everything, one after another; nothing is lost if it ends early."""
     task, clock = learner.task, learner.clock
-    total, left = task.options.max_seconds, clock.left()
+    left = clock.left()
     most = max(1, min(task.max_components // 4, MOST_FREE // 2))  # on the best prefix
     task = replace(task, max_components=most)
-    if total is not None and left is not None:
-        now = rows.journal.now
-        task = replace(task, search=replace(task.search, max_seconds=STRUCTURE * total))
-        clock = Clock(now(), max(left - (1.0 - EM_ENDS) * total, 0.0), now)
+    if left is not None:
+        task = replace(task, search=replace(task.search, max_seconds=STRUCTURE * left))
+        clock = clock.part(EM_ENDS)
     networks = _Networks(rows, learner, method.continuous)
     learned = learner.by_em(task, clock).choose_and_train(rows, networks.narrow)
     if learned.history.stopped_because == "interrupted":

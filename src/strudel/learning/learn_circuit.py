@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from strudel._compiling import Clock
 from strudel._types import ByteArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
@@ -24,10 +25,12 @@ from strudel.learning.incomplete.structural_em import Learned, learn_incomplete,
 from strudel.learning.learn_mixture import learn_mixture
 from strudel.learning.mixture_learner import (
     CUT,
+    FIRST_SHARE,
+    LEARN_SHARE,
     MOST_FREE,
     MOST_OF_ALL,
+    REFIT_SHARE,
     STRUCTURE_SHARE,
-    Clock,
     MixtureLearner,
     MixtureTask,
 )
@@ -70,14 +73,10 @@ def learn_circuit(
     """The best circuit, and the history of the search that found it."""
     if rows.gaps is None:
         return _learn_complete(rows, search, sampled_rows, report)
-    gaps, now = rows.gaps, rows.journal.now
-    started = now()
+    gaps, clock = rows.gaps, Clock(search.max_seconds, rows.journal.now)
 
     def learn(train: Any, valid: Any) -> Learned:
-        limits = search
-        if search.max_seconds is not None:  # at least half of it: rows have to be completed first
-            left = search.max_seconds - (now() - started)
-            limits = replace(search, max_seconds=max(left, 0.5 * search.max_seconds))
+        limits = replace(search, max_seconds=clock.part(LEARN_SHARE).left())
         complete = rows.with_rows(train, valid)
         circuit, history = _learn_complete(complete, limits, sampled_rows, report)
         is_late = search.max_seconds is not None and history.stopped_because in CUT
@@ -85,10 +84,11 @@ def learn_circuit(
 
     def refit(model: Model) -> Model:
         assert isinstance(model, Circuit)
-        return refit_circuit(model, gaps)
+        return model if clock.is_up else refit_circuit(model, gaps, clock.part(REFIT_SHARE))
 
     n_copies = max(gaps.n_copies, rows.fewest_copies)
-    found = learn_incomplete(gaps, rows.first_model(), learn, refit, rows.rng, n_copies=n_copies)
+    first = rows.first_model(clock.part(FIRST_SHARE))
+    found = learn_incomplete(gaps, first, learn, refit, rows.rng, n_copies=n_copies, clock=clock)
     history: History = found.learned.rest
     if found.is_interrupted:
         history.stopped_because = "interrupted"
@@ -264,7 +264,7 @@ def _samples(
         start=prefix if is_far else None,
         journal=rows.journal,
     )
-    clock = Clock(rows.journal.now(), max_seconds, rows.journal.now)
+    clock = Clock(max_seconds, rows.journal.now)
     learned = learn_mixture(teacher, MixtureLearner(task, clock, Reporter(), []))
     if "interrupted" in (greedy[1].stopped_because, learned.history.stopped_because):
         raise KeyboardInterrupt

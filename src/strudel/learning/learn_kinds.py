@@ -29,7 +29,6 @@ from strudel.data.bits import merge_equal_rows
 from strudel.learning.incomplete.partial_rows import PartialRows
 from strudel.learning.mixture_learner import (
     CUT,
-    Clock,
     LearnedMixture,
     MixtureLearner,
     MixtureTask,
@@ -64,13 +63,13 @@ OF_TABLES = (5, 10, 25)  # components of one run of encoded tables, of the later
 MOST_OF_TABLES = 100  # of them in all runs
 STRONG = 0.5  # of a column: columns that tell this share of each other stay together
 FEWEST = 3 * OF_TABLES[0]  # components in all: with fewer, one kind makes more of them
-FIRST_SHARE = 0.6  # of `max_seconds`, for the first kind
+FIRST_KIND = 0.6  # of `max_seconds`, for the first kind
 VIRTUAL_ROWS = 10.0  # that all kinds share evenly when validation rows weigh them
 
 
 def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     """The average of all kinds; the first alone where there is nothing to average."""
-    task, left, now = learner.task, learner.clock.left(), rows.journal.now
+    task = learner.task
     if rows.is_partitioned or rows.valid is None or rows.start is not None:
         return learn_one_mixture(rows, learner)
     if task.search.init == "independent" or not task.averages_all_it_can:
@@ -79,9 +78,10 @@ def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     if most < FEWEST:
         return learn_one_mixture(rows, learner)
     task = replace(task, options=replace(task.options, columns=rows.columns))
-    clock = learner.clock if left is None else Clock(now(), FIRST_SHARE * left, now)
     first_task = replace(task, max_components=most - min(most // 2, 2 * MOST_OF_TABLES))
-    first = learn_one_mixture(rows, replace(learner, task=first_task, clock=clock))
+    first = learn_one_mixture(
+        rows, replace(learner, task=first_task, clock=learner.clock.part(FIRST_KIND))
+    )
     if first.history.stopped_because == "interrupted":
         return first
     groups: list[Group] = []
@@ -104,20 +104,18 @@ def _learn(
     most: int,
 ) -> None:
     """Add the first kind to the groups, and learn the others, of `most` components in all."""
-    task, now = learner.task, rows.journal.now
+    task = learner.task
     structure, n_splits = first.mixture.structure, int(first.chosen["n_splits"])
     groups.append(Group("em", n_splits, first.mixture, _log_p(rows, first.mixture)))
 
     def learn(kind: str, structure: Circuit, n_splits: int, share: float) -> None:
-        left = learner.clock.left()
-        clock = learner.clock if left is None else Clock(now(), share * left, now)
         n_left = most - sum(group.mixture.n_components for group in groups)
         sizes, n_left = task.to_choose_from, max(1, int(share * n_left))
         if rows.encoder is not None:  # small mixtures answer sooner
             sizes, n_left = OF_TABLES, min(n_left, MOST_OF_TABLES)
         found = learn_on_structure(
             rows,
-            replace(learner, clock=clock),
+            replace(learner, clock=learner.clock.part(share)),
             structure,
             n_splits,
             max_components=n_left,
@@ -131,9 +129,9 @@ def _learn(
         if found.history.stopped_because == "interrupted":
             raise KeyboardInterrupt
 
-    if learner.clock.left() != 0.0:
+    if not learner.clock.is_up:
         learn("independent", _coarse_structure(rows, task, structure.vtree), INDEPENDENT, 0.5)
-    if learner.clock.left() != 0.0:
+    if not learner.clock.is_up:
         learn("tilted", structure, n_splits, 1.0)
 
 

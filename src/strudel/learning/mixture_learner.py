@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel._compiling import now
+from strudel._compiling import Clock, now
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.learning.history import MixtureHistory
@@ -50,6 +50,9 @@ from strudel.trees.vtree import Vtree
 OWN_COMPONENTS = (2, 5, 10, 20)  # tried in this order, while validation improves
 CHOSEN_ON = 50_000  # rows of a partitioned table on which numbers are chosen
 STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
+# Of what is left, where values are unknown: the model that completes the rows first, learning from
+# rows that it completed, and EM on the rows themselves. The rest is for scores.
+FIRST_SHARE, LEARN_SHARE, REFIT_SHARE = 0.15, 0.6, 0.7
 # Operations of a structure search before EM says whether more are worth it, where EM is on a
 # device: of 7 s for 2,357 operations on plants, 1 s is for the first 300. The last is no bound.
 STAGES = (300, 1000, None)
@@ -67,23 +70,6 @@ class LearnedMixture:
     mixture: Mixture
     history: MixtureHistory
     chosen: dict[str, Any]
-
-
-class Clock:
-    """What is left of `max_seconds`."""
-
-    def __init__(
-        self,
-        started: float,
-        max_seconds: float | None,
-        now: Callable[[], float] = now,
-    ) -> None:
-        self._now = now
-        self._deadline = None if max_seconds is None else started + max_seconds
-
-    def left(self) -> float | None:
-        """Seconds, at least 0; None without a limit."""
-        return None if self._deadline is None else max(self._deadline - self._now(), 0.0)
 
 
 def learned_from_choice(choice: Choice, stopped_because: str) -> LearnedMixture:
@@ -169,12 +155,13 @@ def learn_one_mixture(
     """
     if rows.gaps is None:
         return learner.learn(rows)
-    gaps, options = rows.gaps, learner.task.options
+    gaps, options, clock = rows.gaps, learner.task.options, learner.clock
     n_runs: dict[int, int] = {}  # of the mixture that is being learned
     stopped: list[str] = []  # why each round ended
 
     def learn(train: Any, valid: Any) -> Learned:
-        learned = learner.learn(rows.with_rows(train, valid))
+        in_time = replace(learner, clock=clock.part(LEARN_SHARE))
+        learned = in_time.learn(rows.with_rows(train, valid))
         stopped.append(learned.history.stopped_because)
         n_runs[id(learned.mixture)] = learned.chosen["n_runs"]
         return Learned(learned.mixture, learned, learned.history.stopped_because in CUT)
@@ -183,18 +170,19 @@ def learn_one_mixture(
         assert isinstance(model, Mixture)
         if options.is_tilted:  # EM on the rows would make all parameters their own
             return model
-        return refit_mixture(model, gaps, options, n_runs[id(model)])
+        return refit_mixture(model, gaps, options, n_runs[id(model)], clock.part(REFIT_SHARE))
 
     # A single round is for those in a hurry: a tree completes the rows, fewer times each.
     is_quick = options.max_rounds == 1
     found = learn_incomplete(
         gaps,
-        completer or rows.first_model(is_quick=is_quick),
+        completer or rows.first_model(clock.part(FIRST_SHARE), is_quick=is_quick),
         learn,
         refit,
         rows.rng,
         n_copies=min(gaps.n_copies, QUICK_COPIES) if is_quick else gaps.n_copies,
         max_rounds=options.max_rounds if completer is None else 1,
+        clock=clock,
     )
     learned: LearnedMixture = found.learned.rest
     if found.is_interrupted or "interrupted" in stopped:
@@ -293,7 +281,7 @@ class MixtureLearner:
                 options=replace(task.options, max_seconds=share),
                 search=replace(task.search, max_seconds=STRUCTURE_SHARE * share),
             )
-        clock = Clock(rows.journal.now(), task.options.max_seconds, rows.journal.now)
+        clock = Clock(task.options.max_seconds, rows.journal.now)
         learned = learn_one_mixture(sample, MixtureLearner(task, clock, self.report, self.trials))
         return replace(learned, mixture=sample.whole(learned.mixture))
 
@@ -365,7 +353,7 @@ class MixtureLearner:
                 )
                 choice = chooser.run(snapshot, prefixes, rows.train, rows.valid, grow_on, narrow)
                 n_splits, n_components = choice.trial.n_splits, choice.trial.n_components
-                if not chooser.stopped_because and self.clock.left() == 0.0:
+                if not chooser.stopped_because and self.clock.is_up:
                     chooser.stopped_because = "max_seconds"
                 if task.averages_all_it_can or chooser.stopped_because:
                     because = chooser.stopped_because or "all rounds are done"

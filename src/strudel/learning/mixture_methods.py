@@ -218,8 +218,9 @@ class Auto(Method):
     """EM, bagged EM and continuous mixtures together; validation rows weigh them.
 
     For a given number of components and for a partitioned table it is `EM`. For a table that is
-    small or encoded, and without PyTorch, up to three mixtures by EM are averaged: on the structure
-    of the search, of independent columns, and of the circuit of the search itself, tilted.
+    small or encoded, in less than 15 seconds, and without PyTorch, up to three mixtures by EM are
+    averaged: on the structure of the search, of independent columns, and of the circuit of the
+    search itself, tilted.
 
     Parameters
     ----------

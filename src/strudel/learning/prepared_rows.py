@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from strudel._compiling import NO_LIMIT, Clock
 from strudel._numba import use_threads
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
@@ -159,7 +160,7 @@ class Prepared(ABC):
         """Train a mixture on one structure."""
 
     @abstractmethod
-    def first_model(self, *, is_quick: bool = False) -> Model:
+    def first_model(self, clock: Clock = NO_LIMIT, *, is_quick: bool = False) -> Model:
         """The model that completes rows with unknown values first: a tree if it must be quick."""
 
     def whole(self, model: Any) -> Any:
@@ -284,7 +285,7 @@ class PreparedRows(Prepared):
         counts = rows.weights > 0.0
         return float(np.average(log_p[counts], weights=rows.weights[counts]))
 
-    def first_model(self, *, is_quick: bool = False) -> Model:
+    def first_model(self, clock: Clock = NO_LIMIT, *, is_quick: bool = False) -> Model:
         """The model that completes rows with unknown values first."""
         assert self.incomplete is not None
         rows, tree = self.incomplete.rows, self.incomplete.tree
@@ -292,7 +293,7 @@ class PreparedRows(Prepared):
             assert self.start is not None
             return self.start
         structure = tree if self.start is None else fit_first(self.start, rows)
-        return structure if is_quick else first_mixture(structure, rows, self.rng)
+        return structure if is_quick else first_mixture(structure, rows, self.rng, clock)
 
     def whole(self, model: Any) -> Any:
         """The model with a coin for every column of which nothing is known."""

@@ -16,10 +16,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any
 
 from strudel._memory import total_memory
-from strudel.errors import MissingDependencyError, SizeLimitError, in_the_middle
+from strudel.errors import SizeLimitError, in_the_middle
 from strudel.logic.events import Event, children_first
 from strudel.logic.pysdd_compiler import MAX_ELEMENTS, LargeStep, compile_with_pysdd
 from strudel.logic.sdd import Sdd
@@ -58,40 +59,59 @@ def _compile_apart(event: Event, vtree: Vtree, place: Mapping[str, int]) -> Sdd:
     """The same in another process, which says on stderr which part it is at."""
     items = [item for item, _ in children_first(event)]
     task = pickle.dumps((event, vtree, dict(place)))
-    paths = [path for path in sys.path if path]
     child = subprocess.Popen(
-        [sys.executable, "-m", "strudel.logic.bounded_compiler"],
+        [sys.executable, "-P", "-m", "strudel.logic.bounded_compiler"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(_import_folders()), "PYTHONSAFEPATH": "1"},
     )
-    why = "takes more than {most} of memory"
+    is_late = False
     try:
         found, said = child.communicate(task, timeout=allowed_seconds())
     except subprocess.TimeoutExpired:
+        is_late = True
         child.kill()
         found, said = child.communicate()
-        why = "takes longer than {seconds:g} s"
     finally:
         if child.poll() is None:  # after a Ctrl-C
             child.kill()
             child.wait()
     if child.returncode == 0:
         return Sdd(vtree, *pickle.loads(found))
+    if is_late:
+        why = f"takes longer than {allowed_seconds():g} s"
+    elif b"elements" in said.split():
+        why = f"needs an SDD of more than {MAX_ELEMENTS} elements"
+    elif b"alloc failed" in said or b"MemoryError" in said:  # by PySDD, by Python
+        why = f"takes more than {_most_bytes() / 2**30:.1f} GiB of memory"
+    elif child.returncode < 0:
+        why = f"ended the process that compiled it (signal {-child.returncode})"
+    else:
+        last = said.decode(errors="replace").split("\n")[-2:]
+        raise RuntimeError(
+            f"The process that compiles events failed (exit code {child.returncode}): "
+            f"{in_the_middle(' '.join(last), 200)}"
+        )
     steps = [int(line) for line in said.split() if line.isdigit()]
     part = items[steps[-1]] if steps else event
-    if b"elements" in said.split():
-        why = "needs an SDD of more than {elements} elements"
-    words = why.format(
-        most=f"{_most_bytes() / 2**30:.1f} GiB", seconds=allowed_seconds(), elements=MAX_ELEMENTS
-    )
     raise SizeLimitError(
         f"The event cannot be compiled on the vtree of this model: its part "
-        f"{in_the_middle(repr(part), 90)} {words}.",
+        f"{in_the_middle(repr(part), 90)} {why}.",
         f"Split it, ask about fewer variables at a time, or allow more time with {VARIABLE}.",
         part=part,
     )
+
+
+def _import_folders() -> list[str]:
+    """Where the other process finds modules: as here, but never in the current folder.
+
+    That may be anyone's folder, such as one of downloads. If this package itself lies there, it is
+    found last, after all that is installed.
+    """
+    here = Path.cwd().resolve()
+    folders = [folder for folder in sys.path if folder and Path(folder).resolve() != here]
+    return [*folders, str(Path(__file__).resolve().parents[2])]
 
 
 def _most_bytes() -> int:
@@ -107,7 +127,7 @@ def serve(source: IO[bytes], target: IO[bytes], log: IO[Any]) -> int:
 
     try:
         sdd = compile_with_pysdd(event, vtree, place, on_part=on_part, is_apart=True)
-    except (SizeLimitError, MissingDependencyError):
+    except SizeLimitError:
         print("elements", file=log, flush=True)
         return 1
     pickle.dump([getattr(sdd, name) for name in ARRAYS], target)

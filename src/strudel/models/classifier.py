@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -29,6 +28,7 @@ from strudel.data.argument_checks import (
 from strudel.data.lazy import by_block
 from strudel.data.validation import check_sample_weight
 from strudel.explorer.page import ExplorerPage, explore
+from strudel.learning.progress import Reporter
 from strudel.learning.supervised.choose_class_model import (
     ClassSearch,
     ClassTrial,
@@ -311,7 +311,8 @@ class StrudelClassifier(QueryMethods, ClassifierMixin, BaseEstimator):  # type: 
                 middle = logistic_pairs[len(logistic_pairs) // 2]
             return ClassTrial(settings[0], *middle, np.nan, np.nan, np.nan, 0), []
         search = ClassSearch(settings, pairs, logistic_pairs, self.scoring, seed)
-        return search.run(encoded, fold, _print if self.verbose else _ignore)
+        with Reporter(verbose=self.verbose) as report:
+            return search.run(encoded, fold, lambda words: report.say("choice", words))
 
     def _settings(self, table: InputTable) -> list[Setting]:
         """All that the options leave open."""
@@ -404,7 +405,7 @@ class StrudelClassifier(QueryMethods, ClassifierMixin, BaseEstimator):  # type: 
             same names.
         """
         check_is_fitted(self, "circuit_")
-        if getattr(self, "_joint", (None,))[0] is not self.mixture_:  # fitted since, or loaded
+        if getattr(self, "_joint", (None,))[0] is not self.circuit_:  # fitted since, or loaded
             self._joint = self.circuit_, self._make_joint()
         return self._joint[1]
 
@@ -490,11 +491,3 @@ class StrudelClassifier(QueryMethods, ClassifierMixin, BaseEstimator):  # type: 
         tags.input_tags.sparse = True
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
-
-
-def _print(line: str) -> None:
-    print(line, file=sys.stderr)
-
-
-def _ignore(line: str) -> None:
-    pass

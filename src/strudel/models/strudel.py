@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from strudel._compiling import on_compile
 from strudel._torch import find_device, need_torch
 from strudel._types import FloatArray, IntArray
 from strudel.data.argument_checks import check_choice, check_common_options, check_count
@@ -284,8 +283,7 @@ class Strudel(DensityEstimator):
             self.constraint, getattr(self, "_constraint_of_circuit", False)
         )
         given = self._fit_input(X, y, X_valid, sample_weight, checkpoint, last, is_restricted)
-        report = Reporter(callback, self.verbose)
-        with on_compile(report.compiled):
+        with Reporter(callback, self.verbose) as report:
             fitted = fit_circuit(given, search, sampled_rows, report)
         self._keep(fitted.rows, fitted.log_likelihoods, checkpoint)
         self.circuit_: Any = fitted.circuit.with_names(self._feature_names())
@@ -353,8 +351,7 @@ class Strudel(DensityEstimator):
                 "or if both are given."
             )
         given = self._fit_input(X, y, X_valid, sample_weight, checkpoint)
-        report = Reporter(callback, self.verbose)
-        with on_compile(report.compiled):
+        with Reporter(callback, self.verbose) as report:
             fitted = fit_mixture(given, task, report)
         self._keep(fitted.rows, fitted.log_likelihoods, checkpoint)
         self.circuit_ = fitted.mixture.with_names(self._feature_names())

@@ -20,7 +20,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-ONE_THREAD = (
+SET_TO_ONE = (
+    "PYTHONSAFEPATH",  # else Python looks for modules in the current folder first
     "NUMBA_NUM_THREADS",
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -30,11 +31,11 @@ ONE_THREAD = (
 
 
 def start_process(function: Callable[..., None], *arguments: Any) -> BaseProcess:
-    """Start a function in a process with one thread."""
+    """Start a function in a process with one thread, which runs no code of the current folder."""
     process = multiprocessing.get_context("spawn").Process(
         target=_live, args=(function, *arguments)
     )
-    with _one_thread():
+    with _safe_and_small():
         process.start()
     return process
 
@@ -100,10 +101,10 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Set the environment so that a new process uses one thread."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+def _safe_and_small() -> Iterator[None]:
+    """Set the environment of a new process."""
+    before = {name: os.environ.get(name) for name in SET_TO_ONE}
+    os.environ.update(dict.fromkeys(SET_TO_ONE, "1"))
     try:
         yield
     finally:

@@ -1,7 +1,6 @@
 """Facts about `strudel fit` on partitioned tables, with and without workers."""
 
 import json
-import signal
 import sys
 import time
 from contextlib import contextmanager
@@ -355,22 +354,50 @@ def test_a_scheduler_that_does_not_answer_is_one_line(run, table, monkeypatch):
 
 
 @pytest.mark.compiled
-def test_two_workers_learn_the_same_circuit(run, visits, unseen, plain, tmp_path, monkeypatch):
+def test_two_workers_learn_the_same_circuit(run, visits, unseen, plain, tmp_path):
     distributed = pytest.importorskip("distributed")
-    path, handlers = tmp_path / "out.strudel", []
-
-    def read_and_look_around(*arguments, **options):
-        client = distributed.get_client()
-        handlers.extend(client.run(signal.getsignal, signal.SIGINT).values())
-        return read_tables(*arguments, **options)
-
-    monkeypatch.setattr(fit, "read_tables", read_and_look_around)
+    path = tmp_path / "out.strudel"
     arguments = ("--valid", unseen, "-o", path, *OPTIONS, "--quiet")
     assert run("fit", "--components", 1, visits, "--workers", 2, *arguments) == (0, "", "")
     assert_same_model(path, plain[0])
-    assert handlers == [signal.SIG_IGN] * 2  # Ctrl-C is for the command only
     with pytest.raises(ValueError, match="No"):
         distributed.get_client()
+
+
+def listening():
+    """Ports where this process, or one that it started, waits for others; and those processes."""
+    psutil = pytest.importorskip("psutil")
+    me = psutil.Process()
+    family = {me, *me.children(recursive=True)}
+    ports = {
+        (process.pid, *connection.laddr)
+        for process in family
+        for connection in process.net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    }
+    return ports, family
+
+
+@pytest.mark.compiled
+def test_workers_are_out_of_reach_of_others(
+    run, visits, unseen, tmp_path, monkeypatch, hostile_folder
+):
+    distributed = pytest.importorskip("distributed")
+    seen = []
+
+    def read_and_look_around(*arguments, **options):
+        client = distributed.get_client()
+        ports, family = listening()
+        seen.append((client.scheduler.address[:9], sum(client.nthreads().values()), ports, family))
+        return read_tables(*arguments, **options)
+
+    monkeypatch.setattr(fit, "read_tables", read_and_look_around)
+    before = listening()
+    arguments = ("--valid", unseen, "-o", tmp_path / "out.strudel", *OPTIONS)
+    code, _, err = run("fit", "--components", 1, visits, "--workers", 2, *arguments)
+    assert (code, "dashboard" in err) == (0, False)
+    assert seen == [("inproc://", 2, *before)]  # an address that other processes cannot use
+    assert not hostile_folder.exists()
 
 
 @pytest.mark.compiled

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -9,9 +10,11 @@ import oracle
 from makers import log_density_of_prior
 from strategies import circuits, mixtures
 from strudel import sample
+from strudel._compiling import Clock
 from strudel.circuits import compile_chow_liu
+from strudel.circuits.mixture import as_mixture
 from strudel.learning import expected_flows, fit_incomplete, fit_parameters
-from strudel.learning.incomplete.em import maximise
+from strudel.learning.incomplete.em import EmLimits, climb, maximise
 from strudel.learning.incomplete.expected_flows import Passes
 from strudel.learning.incomplete.partial_rows import partial_rows
 from strudel.learning.mixtures.em_steps import uniform_prior
@@ -80,6 +83,26 @@ def test_parameters_are_recovered_when_a_known_value_hides_others():
     assert found == pytest.approx([0.4, 0.1, 0.05, 0.45], abs=0.01)
     naive = np.nanmean(X[:, 0])  # what a dropped row costs
     assert abs(naive - 0.5) > 0.1
+
+
+@pytest.mark.parametrize(("seconds", "n_steps"), [(0.0, 1), (9.0, 3), (None, 7)])
+def test_a_step_that_would_end_too_late_is_not_begun(seconds, n_steps):
+    """Each step takes two seconds here: the clock goes on by one whenever somebody looks at it."""
+    table = np.random.default_rng(0).choice([0.0, 1.0, np.nan], (60, 4), p=[0.5, 0.2, 0.3])
+    tree = learn_chow_liu_tree(table)
+    circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
+    ticks, steps = itertools.count(), []
+    clock = Clock(seconds, lambda: float(next(ticks)))
+    climb(
+        Passes.of(circuit, "fit"),
+        as_mixture(circuit),
+        partial_rows(table, None, 4),
+        None,
+        uniform_prior(circuit, 1.0),
+        EmLimits(max_iter=6, tol=-np.inf, patience=100, clock=clock),
+        on_iteration=lambda *_: steps.append(next(ticks)),
+    )
+    assert len(steps) == n_steps
 
 
 def test_validation_rows_choose_the_step():

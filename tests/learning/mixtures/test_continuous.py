@@ -97,7 +97,7 @@ def test_weights_make_validation_rows_more_likely(monkeypatch):
     fit = {"method": SMALL, "X_valid": V, "rng": 0}
     circuit = structure(X, "independent")
     weighted = fit_continuous_mixture(circuit, X, 64, **fit)
-    monkeypatch.setattr(continuous, "move", lambda rows, start, seed: start)
+    monkeypatch.setattr(continuous, "move", lambda rows, start, *_: start)
     monkeypatch.setattr(latent_points, "WEIGHT_STEPS", 0)
     monkeypatch.setattr(latent_points, "DROPPED", ())
     plain = fit_continuous_mixture(circuit, X, 64, **fit)
@@ -112,13 +112,13 @@ def test_points_that_move_make_validation_rows_more_likely(monkeypatch):
     circuit = structure(X, "independent")
     monkeypatch.setattr(latent_points, "MOVING_RATE", 0.1)
     moved = fit_continuous_mixture(circuit, X, 4, **fit)
-    monkeypatch.setattr(continuous, "move", lambda rows, start, seed: start)
+    monkeypatch.setattr(continuous, "move", lambda rows, start, *_: start)
     still = fit_continuous_mixture(circuit, X, 4, **fit)
     assert log_likelihood(moved, V).mean() > log_likelihood(still, V).mean() + 1e-3
 
 
 def test_an_interrupt_while_points_move_leaves_them_where_they_are(monkeypatch):
-    def interrupted(rows, start, seed):
+    def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(continuous, "move", interrupted)

@@ -173,6 +173,7 @@ def test_an_effect_in_the_tail_and_one_of_a_rare_value_are_found_and_an_interact
     assert worst["balance"].startswith("default = True given balance >= ")
 
 
+@pytest.mark.filterwarnings("ignore::strudel.errors.MissingForAReasonWarning")
 def test_a_column_that_is_missing_by_rule_is_no_lost_pair():
     """Rows that know both are mostly of one sex, and the model need not say so."""
     rng = np.random.default_rng(2)

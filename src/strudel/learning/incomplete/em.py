@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._compiling import now
+from strudel._compiling import NO_LIMIT, Clock
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.data.bits import BitMatrix
@@ -54,7 +54,7 @@ class EmLimits:
     max_iter: int = 100
     tol: float = 1e-4  # nats per row that a step must gain
     patience: int = 2  # steps without a better validation likelihood
-    max_seconds: float | None = None
+    clock: Clock = NO_LIMIT
 
 
 class Fitted(NamedTuple):
@@ -136,12 +136,12 @@ def climb(
     `on_iteration` gets the mean log-likelihoods of training and validation rows. An interrupt ends
     what the steps are a part of, or only the steps.
     """
-    started = now()
     best: Fitted | None = None
     model, counts = start, None
     before, since_best = -np.inf, 0
     try:
         for i in range(limits.max_iter + 1):
+            before_step = limits.clock.left()
             valid_mean = np.nan
             if valid is not None:
                 valid_mean = valid.mean_log_probability(passes, model)
@@ -152,7 +152,8 @@ def climb(
                 best, since_best = Fitted(model, counts, train, valid_mean, i), 0
             if on_iteration is not None:
                 on_iteration(train, valid_mean)
-            is_late = limits.max_seconds is not None and now() - started >= limits.max_seconds
+            left = limits.clock.left()  # another step takes as long as this one
+            is_late = before_step is not None and left is not None and 2 * left <= before_step
             if train - before < limits.tol or since_best >= limits.patience or is_late:
                 break
             before, counts = train, flows

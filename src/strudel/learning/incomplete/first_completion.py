@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from strudel._compiling import Clock
 from strudel._names import names_of
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
@@ -70,11 +71,13 @@ def fit_first(circuit: Circuit, rows: IncompleteRows) -> Circuit:
     return found.model.component(0)
 
 
-def first_mixture(circuit: Circuit, rows: IncompleteRows, rng: np.random.Generator) -> Mixture:
+def first_mixture(
+    circuit: Circuit, rows: IncompleteRows, rng: np.random.Generator, clock: Clock
+) -> Mixture:
     """A mixture on the structure of a circuit that can complete the rows."""
     train, valid = rows.completed(circuit, 1, rng)
     k = min(N_COMPONENTS, len(rows.train))
-    options = MixtureOptions(**COMPLETED)  # type: ignore[arg-type]
+    options = MixtureOptions(**COMPLETED, max_seconds=clock.part(0.5).left())  # type: ignore[arg-type]
     steps: list[MixtureHistory] = []
     mixture = fit_mixture(
         circuit, train, k, X_valid=valid, options=options, rng=rng, on_iteration=steps.append
@@ -83,7 +86,8 @@ def first_mixture(circuit: Circuit, rows: IncompleteRows, rng: np.random.Generat
         raise KeyboardInterrupt
     passes = Passes.of(mixture, "fit")
     prior = Prior(TRAINING_STRENGTH, circuit.theta)
-    return climb(passes, mixture, rows.train_rows, rows.valid_rows, prior, LIMITS).model
+    limits = replace(LIMITS, clock=clock)
+    return climb(passes, mixture, rows.train_rows, rows.valid_rows, prior, limits).model
 
 
 def as_codes(

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from strudel._compiling import Clock
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture, as_mixture
@@ -52,17 +53,17 @@ class RowsWithGaps(Protocol):
         """Validation rows."""
 
 
-def refit_circuit(circuit: Circuit, rows: RowsWithGaps) -> Circuit:
+def refit_circuit(circuit: Circuit, rows: RowsWithGaps, clock: Clock) -> Circuit:
     """A circuit with parameters between those it has and the best for what is known."""
     passes = Passes.of(circuit, "fit")
     prior = Prior(STRENGTH, circuit.theta)
-    limits = EmLimits(MOST_STEPS, TOLERANCE, patience=1)
+    limits = EmLimits(MOST_STEPS, TOLERANCE, patience=1, clock=clock)
     start = as_mixture(circuit)
     return climb(passes, start, rows.train_rows, rows.valid_rows, prior, limits).model.component(0)
 
 
 def refit_mixture(
-    mixture: Mixture, rows: RowsWithGaps, options: MixtureOptions, n_runs: int
+    mixture: Mixture, rows: RowsWithGaps, options: MixtureOptions, n_runs: int, clock: Clock
 ) -> Mixture:
     """A mixture after a few EM steps on the rows, smoothed as its options say.
 
@@ -71,13 +72,13 @@ def refit_mixture(
     train, valid = rows.train_rows, rows.valid_rows
     work = 4 * train.n_rows * train.n_vars * mixture.n_components
     n_steps = min(MOST_WORK // max(work, 1), MOST_STEPS)
-    if isinstance(mixture, CircuitMixture) or n_steps == 0:
+    if isinstance(mixture, CircuitMixture) or n_steps == 0 or clock.is_up:
         return mixture  # as learned: every component has its own flows, or there are too many
     passes = Passes.of(mixture, "fit")
     prior = _prior(passes, mixture, train, options, n_runs)
-    limits = EmLimits(n_steps, TOLERANCE, patience=1)
+    limits = EmLimits(n_steps, TOLERANCE, patience=1, clock=clock)
     found = climb(passes, mixture, train, valid, prior, limits, n_groups=n_runs)
-    if found.flows is None or valid is None or options.pseudocount != "auto":
+    if found.flows is None or valid is None or options.pseudocount != "auto" or clock.is_up:
         return found.model
     tried = [
         maximise(passes.circuit, found.flows, Prior(strength, prior.mean), n_runs)
@@ -149,6 +150,7 @@ def learn_incomplete(
     rng: np.random.Generator,
     *,
     n_copies: int,
+    clock: Clock,
     max_rounds: int = MOST_ROUNDS,
 ) -> Result:
     """Rounds of completing and learning while they make validation rows more likely.
@@ -169,7 +171,7 @@ def learn_incomplete(
             if not score <= best.valid:
                 best = Result(learned, score, False)
             # Without validation rows (nan) nothing says that another round would help.
-            if learned.is_cut or not score > reached:
+            if learned.is_cut or clock.is_up or not score > reached:
                 break
             completer, reached = learned.model, score
     except KeyboardInterrupt:

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from strudel._compiling import Clock
 from strudel._numba import n_threads
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, as_mixture
@@ -40,6 +41,7 @@ from strudel.learning.mixtures.network_training import Training, TrainingRows
 STARTS = (64, 8.0, 32.0)
 START_STEPS = 20  # of EM
 START_SHARE = 1 / 8  # of the time
+TRAIN_SHARE = 0.8  # of all the time; the rest is for the weights of the points
 FEW_MULTIPLICATIONS = 2**25  # of a product in a step: a second thread would hardly help
 
 
@@ -63,7 +65,12 @@ def fit_continuous_mixture(
     choose one; the mixture has fewer components if some points hardly count. The history has one
     row per check of the validation rows.
     """
-    method, options = method or Continuous(), options or MixtureOptions()
+    method, options, journal = (
+        method or Continuous(),
+        options or MixtureOptions(),
+        journal or Journal(),
+    )
+    clock = Clock(options.max_seconds, journal.now)
     sizes = [n_components] if isinstance(n_components, int) else sorted(n_components)
     # Without smoothing, bags list all edges of a row: F is made of them.
     listed = replace(options, pseudocount=0.0, device=None)
@@ -76,7 +83,7 @@ def fit_continuous_mixture(
         RowEdges.of(edges, data.choices, data.train, device),
         RowEdges.of(edges, data.choices, data.valid, device) if data.valid else None,
     )
-    runs = _Runs(data, rows, method, options, on_iteration, journal or Journal())
+    runs = _Runs(data, rows, method, options, on_iteration, journal, clock)
     with _threads_for(len(edges.edge) * method.n_points * method.batch_size):
         mixture = runs.mixture(sizes, np.random.default_rng(rng))
     return mixture.with_names(circuit.feature_names)
@@ -92,6 +99,7 @@ class _Runs:
     options: MixtureOptions
     on_iteration: Callable[[MixtureHistory], None] | None
     journal: Journal
+    clock: Clock
 
     def mixture(self, sizes: Sequence[int], rng: np.random.Generator) -> Mixture:
         """The mixture of the points of all networks."""
@@ -122,9 +130,9 @@ class _Runs:
         if self.rows.valid is None or history.stopped_because == "interrupted":
             return points
         try:
-            points = weigh(self.rows, points, sizes)
+            points = weigh(self.rows, points, sizes, self.clock)
             if history.stopped_because != "max_seconds":
-                points = move(self.rows, points, int(rng.integers(2**63)))
+                points = move(self.rows, points, int(rng.integers(2**63)), self.clock)
             points = prune(self.rows, points)
         except KeyboardInterrupt:
             history.stopped_because = "interrupted"
@@ -140,16 +148,12 @@ class _Runs:
     def _train(self, rng: np.random.Generator) -> list[Training]:
         """All networks; an interrupt leaves those that are ready."""
         trained: list[Training] = []
-        started = self.journal.now()
+        clock = self.clock.part(TRAIN_SHARE)
         try:
             for i in range(self.method.n_runs):
-                seconds = self.options.max_seconds
-                if seconds is not None:  # what is left, in even parts
-                    left = max(seconds - (self.journal.now() - started), 0.0)
-                    if left == 0.0 and trained:
-                        break
-                    seconds = left / (self.method.n_runs - i)
-                one = self._train_one(rng, seconds)
+                if clock.is_up and trained:
+                    break
+                one = self._train_one(rng, clock.part(1 / (self.method.n_runs - i)))
                 if one.history.stopped_because == "interrupted" and trained:
                     raise KeyboardInterrupt
                 trained.append(one)
@@ -161,19 +165,15 @@ class _Runs:
             trained[-1].history.stopped_because = "interrupted"
         return trained
 
-    def _train_one(self, rng: np.random.Generator, max_seconds: float | None) -> Training:
+    def _train_one(self, rng: np.random.Generator, clock: Clock) -> Training:
         """One network; where its points are alike, it starts again from another one."""
         best: Training | None = None
-        started = self.journal.now()
         for start in STARTS:
-            begin = self._start(start, rng, max_seconds) if isinstance(start, int) else start
+            begin = self._start(start, rng, clock) if isinstance(start, int) else start
             history = MixtureHistory(clock=self.journal.now)
             one = Training(self.rows, self.method, int(rng.integers(2**63)), history, begin)
-            left = max_seconds
-            if max_seconds is not None:
-                left = max(max_seconds - (self.journal.now() - started), 0.0)
             gives_up = start != STARTS[-1]
-            one.run(left, gives_up, self.on_iteration, self.journal, rng)
+            one.run(clock.left(), gives_up, self.on_iteration, self.journal, rng)
             if best is None or not one.is_alike or one.score > best.score:
                 best = one
             if not one.is_alike or history.stopped_because in ("interrupted", "max_seconds"):
@@ -181,7 +181,7 @@ class _Runs:
         assert best is not None
         return best
 
-    def _start(self, n_components: int, rng: np.random.Generator, seconds: float | None) -> Mixture:
+    def _start(self, n_components: int, rng: np.random.Generator, clock: Clock) -> Mixture:
         """A mixture by a few steps of EM."""
         options = replace(
             self.options,
@@ -191,7 +191,7 @@ class _Runs:
             smoothing="single",
             pseudocount=TRAINING_STRENGTH,
             max_iter=START_STEPS,
-            max_seconds=None if seconds is None else START_SHARE * seconds,
+            max_seconds=clock.part(START_SHARE).left(),
         )
         runs = train_runs(self.data, options, rng, journal=self.journal)
         if runs.history.stopped_because == "interrupted":

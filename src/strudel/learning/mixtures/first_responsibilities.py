@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ UNEVEN = 0.1  # shape of the gamma variates of a random start: most of a row goe
 N_DIRECTIONS, NO_DIRECTION = 8, 1e-9  # that a circuit lacks; no variance, but for rounding
 MOST_VARIABLES = 1000  # that are compared in pairs
 LIGHT = 1e-30  # of a weight: sums of 32 bits stay far from their ends
+_alone = RLock()
 
 
 def responsibilities(
@@ -153,8 +155,11 @@ def find_clusters(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread: the work is small, and pools of several libraries would wait for one another."""
-    with _thread_pools().limit(limits=1), warnings.catch_warnings():
+    """One thread: the work is small, and pools of several libraries would wait for one another.
+
+    Both settings are those of the whole process, so only one thread at a time may change them.
+    """
+    with _alone, _thread_pools().limit(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fewer distinct rows than clusters: some stay empty
         yield
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from strudel._compiling import Clock
 from strudel._types import FloatArray
 from strudel.learning.mixtures.free_edges import RowEdges
 from strudel.learning.mixtures.network import Network
@@ -66,23 +67,27 @@ class LatentPoints:
         return exact.log_theta().cpu().numpy(), log_weight.cpu().numpy()
 
 
-def weigh(rows: TrainingRows, start: LatentPoints, sizes: Sequence[int]) -> LatentPoints:
+def weigh(
+    rows: TrainingRows, start: LatentPoints, sizes: Sequence[int], clock: Clock
+) -> LatentPoints:
     """The first points of every network, with weights.
 
     Of some sizes, the smallest that is about as good as the best one on the validation rows.
     """
     train, valid = _both(rows, start)
     number = torch.cat([torch.arange(len(own), device=own.device) for own in start.points])
-    found = []
+    found: list[tuple[Tensor, float, Tensor]] = []
     for size in sizes:
+        if found and clock.is_up:
+            break
         is_in = number < size
-        found.append((is_in, *_climb(train, valid, is_in / is_in.sum())))
+        found.append((is_in, *_climb(train, valid, is_in / is_in.sum(), clock)))
     enough = max(score for _, score, _ in found) - ENOUGH
     is_in, _, weight = next(one for one in found if one[1] >= enough)
     return replace(start, weight=weight).some(is_in)
 
 
-def move(rows: TrainingRows, start: LatentPoints, seed: int) -> LatentPoints:
+def move(rows: TrainingRows, start: LatentPoints, seed: int, clock: Clock) -> LatentPoints:
     """Points and weights after some steps of Adam, if that makes validation rows more likely.
 
     Many points stay where they are.
@@ -96,6 +101,8 @@ def move(rows: TrainingRows, start: LatentPoints, seed: int) -> LatentPoints:
     optimiser = torch.optim.Adam([*points, log_weight], lr=MOVING_RATE)
     place = rows.train.weight.cumsum(0)
     for step in range(MOVES):
+        if clock.is_up:
+            return start
         for group in optimiser.param_groups:
             group["lr"] = MOVING_RATE * (1.0 - step / MOVES)
         drawn = torch.rand(MOVED_ROWS, generator=generator, device=device, dtype=torch.float64)
@@ -108,7 +115,7 @@ def move(rows: TrainingRows, start: LatentPoints, seed: int) -> LatentPoints:
     weight = torch.softmax(log_weight.detach(), dim=0)
     moved = replace(start, points=[own.detach() for own in points], weight=weight)
     train, valid = _both(rows, moved)
-    score, weight = _climb(train, valid, weight)
+    score, weight = _climb(train, valid, weight, clock)
     assert rows.valid is not None
     before = _Likelihoods.of(rows.valid, start.log_theta()).score(start.weight)
     return replace(moved, weight=weight) if score > before else start
@@ -141,10 +148,14 @@ def _both(rows: TrainingRows, start: LatentPoints) -> tuple[_Likelihoods, _Likel
     return train, _Likelihoods.of(rows.valid, log_theta)
 
 
-def _climb(train: _Likelihoods, valid: _Likelihoods, weight: Tensor) -> tuple[float, Tensor]:
+def _climb(
+    train: _Likelihoods, valid: _Likelihoods, weight: Tensor, clock: Clock
+) -> tuple[float, Tensor]:
     """The score of validation rows and the weights, where EM raises the former no more."""
     score = valid.score(weight)
     for _ in range(WEIGHT_STEPS):
+        if clock.is_up:
+            break
         step = train.step(weight)
         new = valid.score(step)
         if not new > score:

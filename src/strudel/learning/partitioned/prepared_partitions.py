@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from strudel._compiling import NO_LIMIT, Clock
 from strudel._names import names_of
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
@@ -146,13 +147,13 @@ class PreparedPartitions(Prepared):
     def _mean_of_complete(self, model: Model, rows: PartitionedRows) -> float:
         return float(rows.engine.total(_log_likelihood, rows.parts, model) / rows.total_weight)
 
-    def first_model(self, *, is_quick: bool = False) -> Model:
+    def first_model(self, clock: Clock = NO_LIMIT, *, is_quick: bool = False) -> Model:
         """The model that completes the rows for the first round, from a sample of them."""
         train, weight = self.sample(FIRST_ROWS)
         valid, valid_weight = self.valid_sample(FIRST_ROWS) or (None, None)
         sample = IncompleteRows(train, weight, valid, valid_weight)
         tree = first_tree(sample, self.columns)
-        return tree if is_quick else first_mixture(tree, sample, self.rng)
+        return tree if is_quick else first_mixture(tree, sample, self.rng, clock)
 
 
 def _log_likelihood(rows: BitMatrix, model: Model) -> float:

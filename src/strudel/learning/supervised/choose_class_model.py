@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
+from strudel._compiling import NO_LIMIT, Clock
 from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
@@ -195,8 +196,9 @@ class ClassSearch:
         encoded: Callable[[int, AnyArray], ClassRows],
         fold: IntArray,
         on_trial: Callable[[str], None],
+        clock: Clock = NO_LIMIT,
     ) -> tuple[ClassTrial, list[ClassTrial]]:
-        """The best trial, and all.
+        """The best trial, and all that there was time for.
 
         `encoded(e, train)` gives all rows as encoder e codes them, when it is fitted on the rows
         `train`.
@@ -211,6 +213,9 @@ class ClassSearch:
             made: dict[int, tuple[Structures, ClassRows]] = {}
             against: FloatArray | None = None  # losses of the rows under the logistic model
             for setting in alive:
+                if f == 0 and made and clock.is_up:  # the others are not compared
+                    alive = alive[: alive.index(setting)]
+                    break
                 if setting.encoder not in made:
                     rows = encoded(setting.encoder, ~held)
                     rng = np.random.default_rng([self.seed, f])
@@ -233,6 +238,8 @@ class ClassSearch:
                 on_trial(f"fold {f + 1} of {n_folds}, {_words(self._trial(setting, sums, f + 1))}")
             latest = [self._trial(setting, sums, f + 1) for setting in alive]
             trials += latest
+            if clock.is_up:
+                break
             if f + 1 < n_folds and (against is not None or valid.X.size * n_folds > MANY_CELLS):
                 alive = self._kept(latest, sums)
         # A logistic model is the first, so that it wins a tie.
