@@ -26,6 +26,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_column_tree
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import merge_equal_rows
+from strudel.learning.effort import Effort
 from strudel.learning.incomplete.partial_rows import PartialRows
 from strudel.learning.mixture_learner import (
     CUT,
@@ -59,22 +60,25 @@ from strudel.tables.column_codes import as_column_codes, complete_columns
 from strudel.trees.column_tree import learn_column_tree, strong_part
 from strudel.trees.vtree import Vtree
 
-OF_TABLES = (5, 10, 25)  # components of one run of encoded tables, of the later kinds
 MOST_OF_TABLES = 100  # of them in all runs
 STRONG = 0.5  # of a column: columns that tell this share of each other stay together
-FEWEST = 3 * OF_TABLES[0]  # components in all: with fewer, one kind makes more of them
+FEWEST = 15  # components in all: with fewer, one kind makes more of them
 FIRST_KIND = 0.6  # of `max_seconds`, for the first kind
 VIRTUAL_ROWS = 10.0  # that all kinds share evenly when validation rows weigh them
 
 
 def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     """The average of all kinds; the first alone where there is nothing to average."""
-    task = learner.task
+    effort = learner.task.effort
+    most = effort.most_components(_n_cells(rows, effort), rows.encoder is not None)
+    most = min(learner.task.max_components, most)
+    task = replace(learner.task, max_components=most, to_choose_from=effort.sizes)
+    learner = replace(learner, task=task)
     if rows.is_partitioned or rows.valid is None or rows.start is not None:
         return learn_one_mixture(rows, learner)
     if task.search.init == "independent" or not task.averages_all_it_can:
         return learn_one_mixture(rows, learner)
-    most = min(task.max_components, PER_ROW * merge_equal_rows(rows.train)[0].n_rows)
+    most = min(most, PER_ROW * merge_equal_rows(rows.train)[0].n_rows)
     if most < FEWEST:
         return learn_one_mixture(rows, learner)
     task = replace(task, options=replace(task.options, columns=rows.columns))
@@ -96,6 +100,14 @@ def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
         return first
 
 
+def _n_cells(rows: Prepared, effort: Effort) -> int:
+    """Rows times variables, as far as they are in memory; those of completed rows."""
+    if rows.is_partitioned:
+        return 0
+    n_copies = 1 if rows.gaps is None else min(rows.gaps.n_copies, effort.max_copies)
+    return int(rows.train.n_rows * rows.train.n_vars * n_copies)
+
+
 def _learn(
     groups: list[Group],
     rows: Prepared,
@@ -112,7 +124,7 @@ def _learn(
         n_left = most - sum(group.mixture.n_components for group in groups)
         sizes, n_left = task.to_choose_from, max(1, int(share * n_left))
         if rows.encoder is not None:  # small mixtures answer sooner
-            sizes, n_left = OF_TABLES, min(n_left, MOST_OF_TABLES)
+            sizes, n_left = task.effort.later_sizes, min(n_left, MOST_OF_TABLES)
         found = learn_on_structure(
             rows,
             replace(learner, clock=learner.clock.part(share)),

@@ -11,8 +11,6 @@ from dataclasses import replace
 from strudel._torch import has_torch
 from strudel.learning.learn_kinds import learn_kinds
 from strudel.learning.mixture_learner import (
-    MOST_FREE,
-    MOST_OF_ALL,
     LearnedMixture,
     MixtureLearner,
     learn_one_mixture,
@@ -26,15 +24,11 @@ MANY_CELLS = 2**17  # of the training rows, from which "auto" also tries network
 def learn_mixture(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     """The best mixture. By "auto" without networks, the average of several kinds."""
     task, method = learner.task, learner.task.method
-    if (
-        not isinstance(method, Auto)
-        or method.continuous
-        or (task.may_use_networks and needs_networks(rows))
-    ):
+    has_networks = task.effort.has_networks and needs_networks(rows)
+    if not isinstance(method, Auto) or method.continuous or has_networks:
         learned = learn_one_mixture(rows, learner)
     else:
-        most = MOST_FREE if task.max_components == MOST_OF_ALL else task.max_components
-        learned = learn_kinds(rows, learner.by_em(replace(task, max_components=most)))
+        learned = learn_kinds(rows, learner.by_em(task))
     return replace(learned, mixture=rows.whole(learned.mixture))
 
 

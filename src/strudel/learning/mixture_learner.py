@@ -15,6 +15,7 @@ import numpy as np
 from strudel._compiling import Clock, now
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
+from strudel.learning.effort import ACCURATE, Effort
 from strudel.learning.history import MixtureHistory
 from strudel.learning.incomplete.structural_em import Learned, learn_incomplete, refit_mixture
 from strudel.learning.mixture_methods import (
@@ -31,7 +32,6 @@ from strudel.learning.mixtures.choose import (
     COMPONENTS,
     FIRST_ROUNDS,
     INDEPENDENT,
-    ROUNDS,
     Choice,
     MixtureSearch,
     Setting,
@@ -100,8 +100,8 @@ class MixtureTask:
     search: SearchOptions
     options: MixtureOptions
     to_choose_from: tuple[int, ...] = COMPONENTS  # components of one run
+    effort: Effort = ACCURATE
     of_start: int | None = None  # splits of the structure that the rows start with
-    may_use_networks: bool = False
 
     @property
     def chooses_splits(self) -> bool:
@@ -128,14 +128,15 @@ class MixtureTask:
     @property
     def stages(self) -> list[int | None]:
         """How far the structure grows before settings are compared, each time."""
-        most = self.search.max_splits
+        most, bound = self.search.max_splits, self.effort.max_splits
+        most = bound if most is None else most if bound is None else min(most, bound)
         if self.options.device is None or not self.chooses_splits:
             return [most]
         return [*(n for n in STAGES if n is not None and (most is None or n < most)), most]
 
     def prefixes(self, best: int) -> list[int]:
         """Numbers of splits to choose from."""
-        return prefixes_of(best)
+        return prefixes_of(best, self.effort.splits)
 
 
 def independent_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit | None:
@@ -156,6 +157,8 @@ def learn_one_mixture(
     if rows.gaps is None:
         return learner.learn(rows)
     gaps, options, clock = rows.gaps, learner.task.options, learner.clock
+    effort = learner.task.effort
+    max_rounds = min(options.max_rounds, effort.max_rounds)
     n_runs: dict[int, int] = {}  # of the mixture that is being learned
     stopped: list[str] = []  # why each round ended
 
@@ -170,18 +173,22 @@ def learn_one_mixture(
         assert isinstance(model, Mixture)
         if options.is_tilted:  # EM on the rows would make all parameters their own
             return model
-        return refit_mixture(model, gaps, options, n_runs[id(model)], clock.part(REFIT_SHARE))
+        refit_clock = clock.part(REFIT_SHARE)
+        return refit_mixture(
+            model, gaps, options, n_runs[id(model)], refit_clock, effort.refit_work
+        )
 
     # A single round is for those in a hurry: a tree completes the rows, fewer times each.
-    is_quick = options.max_rounds == 1
+    is_quick = max_rounds == 1
+    n_copies = min(gaps.n_copies, effort.max_copies, QUICK_COPIES if is_quick else gaps.n_copies)
     found = learn_incomplete(
         gaps,
         completer or rows.first_model(clock.part(FIRST_SHARE), is_quick=is_quick),
         learn,
         refit,
         rows.rng,
-        n_copies=min(gaps.n_copies, QUICK_COPIES) if is_quick else gaps.n_copies,
-        max_rounds=options.max_rounds if completer is None else 1,
+        n_copies=n_copies,
+        max_rounds=max_rounds if completer is None else 1,
         clock=clock,
     )
     learned: LearnedMixture = found.learned.rest
@@ -297,7 +304,9 @@ class MixtureLearner:
         if task.of_start is None:
             self.report.say("structure", "growing the structure")
         stages = iter(task.stages)
-        grown = rows.grow(replace(task.search, max_splits=next(stages)), self.report.on_split)
+        searched = rows.part(task.effort.structure_rows(rows.train.n_vars))
+        search = replace(task.search, max_splits=next(stages))
+        grown = searched.grow(search, self.report.on_split)
         growing, splits = grown.growing, grown.history
         last = len(splits) - 1  # fewer than asked for if nothing was left to split
         prefixes = task.prefixes(splits.best) if task.chooses_splits else [last]
@@ -343,7 +352,7 @@ class MixtureLearner:
                 chooser = MixtureSearch(
                     task.options,
                     n_components=sizes,
-                    rounds=ROUNDS if task.averages_all_it_can else FIRST_ROUNDS,
+                    rounds=task.effort.rounds if task.averages_all_it_can else FIRST_ROUNDS,
                     max_components=task.max_components,
                     max_seconds=self.clock.left(),
                     rng=rows.rng,

@@ -16,6 +16,7 @@ from strudel.data.argument_checks import check_choice, check_common_options, che
 from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
 from strudel.learning.constraint import check_vtree
+from strudel.learning.effort import ACCURATE, EFFORTS
 from strudel.learning.fit import fit_circuit, fit_mixture
 from strudel.learning.history import History
 from strudel.learning.learn_circuit import SampledRows
@@ -402,10 +403,9 @@ class Strudel(DensityEstimator):
         is_chosen = self.max_splits is None or not isinstance(n_components, int)
         search = self._search_options(method, is_chosen)
         n_splits: Any = "auto" if is_chosen else search.max_splits
-        networks = self.preset == "accurate"
-        return MixtureTask(
-            n_components, n_splits, method, most, search, options, may_use_networks=networks
-        )
+        is_automatic = isinstance(method, Auto) and method.continuous is None
+        effort = EFFORTS[self.preset or "default"] if is_automatic else ACCURATE
+        return MixtureTask(n_components, n_splits, method, most, search, options, effort=effort)
 
     def _sizes(self, method: Method, most: int) -> Any:
         """Components of one run: a number, several to choose from, or "auto"."""

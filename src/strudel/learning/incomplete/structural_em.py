@@ -63,7 +63,12 @@ def refit_circuit(circuit: Circuit, rows: RowsWithGaps, clock: Clock) -> Circuit
 
 
 def refit_mixture(
-    mixture: Mixture, rows: RowsWithGaps, options: MixtureOptions, n_runs: int, clock: Clock
+    mixture: Mixture,
+    rows: RowsWithGaps,
+    options: MixtureOptions,
+    n_runs: int,
+    clock: Clock,
+    max_work: float = MOST_WORK,
 ) -> Mixture:
     """A mixture after a few EM steps on the rows, smoothed as its options say.
 
@@ -71,7 +76,7 @@ def refit_mixture(
     """
     train, valid = rows.train_rows, rows.valid_rows
     work = 4 * train.n_rows * train.n_vars * mixture.n_components
-    n_steps = min(MOST_WORK // max(work, 1), MOST_STEPS)
+    n_steps = min(int(max_work // max(work, 1)), MOST_STEPS)
     if isinstance(mixture, CircuitMixture) or n_steps == 0 or clock.is_up:
         return mixture  # as learned: every component has its own flows, or there are too many
     passes = Passes.of(mixture, "fit")

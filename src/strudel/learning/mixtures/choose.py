@@ -356,9 +356,9 @@ def _is_worth_growing(settings: list[Setting]) -> bool:
     return bool(others) and best - max(others) > WORTH_GROWING * abs(best)
 
 
-def prefixes_of(best: int) -> list[int]:
+def prefixes_of(best: int, lengths: Sequence[int] | None = None) -> list[int]:
     """The prefixes of a search to be tried, up to the circuit that won it."""
-    shorter = [n for n in SPLITS if n < best / 1.5]
+    shorter = [n for n in lengths or SPLITS if n < best / 1.5]
     return [*shorter, best]
 
 
