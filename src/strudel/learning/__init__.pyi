@@ -20,7 +20,6 @@ from .prepared_rows import LogLikelihoods as LogLikelihoods
 from .search.learn_structure import learn_structure as learn_structure
 from .parameters import fit_parameters as fit_parameters
 from .history import History as History
-from .compression.compress import compress as compress
 
 # mixtures
 from .mixtures.em import fit_mixture as fit_mixture
