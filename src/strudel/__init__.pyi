@@ -31,7 +31,6 @@ from .learning.search_options import Race as Race
 from .learning.mixture_methods import EM as EM
 from .learning.mixture_methods import BaggedEM as BaggedEM
 from .learning.mixture_methods import Boosting as Boosting
-from .learning.mixture_methods import PerComponent as PerComponent
 from .learning.mixture_methods import Continuous as Continuous
 
 # data and files

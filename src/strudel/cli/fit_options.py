@@ -77,7 +77,6 @@ class Method(StrEnum):
     em = "em"
     bagged_em = "bagged_em"
     boosting = "boosting"
-    per_component = "per_component"
     continuous = "continuous"
     per_class = "per_class"
     joint = "joint"
@@ -110,7 +109,7 @@ def density_estimator(given: Mapping[str, Any], settings: list[str]) -> Strudel:
     # What "auto" means to a mixture, unless options of the greedy search are given.
     own = {text.partition("=")[0].strip().removeprefix("search.") for text in settings}
     is_greedy = bool(own & (Greedy().get_params().keys() - BestFirst().get_params().keys()))
-    is_greedy |= "max_splits" in given or given.get("method") == "per_component"
+    is_greedy |= "max_splits" in given
     choices: Choices = {
         "search": (SEARCHES, "greedy" if is_greedy or preset == "paper" else "best_first"),
         "method": (METHODS, given.get("method", "em")),

@@ -8,7 +8,6 @@ from .search_options import SearchOptions as SearchOptions
 from .mixture_methods import EM as EM
 from .mixture_methods import BaggedEM as BaggedEM
 from .mixture_methods import Boosting as Boosting
-from .mixture_methods import PerComponent as PerComponent
 from .mixture_methods import Continuous as Continuous
 from .mixture_methods import MixtureOptions as MixtureOptions
 
@@ -23,7 +22,6 @@ from .history import History as History
 
 # mixtures
 from .mixtures.em import fit_mixture as fit_mixture
-from .mixtures.per_component import fit_circuit_mixture as fit_circuit_mixture
 from .history import MixtureHistory as MixtureHistory
 from .mixtures.choose import Trial as Trial
 

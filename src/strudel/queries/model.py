@@ -30,13 +30,8 @@ def structure_of(model: Model) -> Circuit:
     return model.structure if isinstance(model, Mixture) else model
 
 
-def structures_of(model: Model) -> list[Circuit]:
-    """The circuit itself, or all structures that components have."""
-    return [part.structure for part in model.parts()] if isinstance(model, Mixture) else [model]
-
-
 class Part(NamedTuple):
-    """Some components of a model, all on one structure."""
+    """The components of a model, on one structure."""
 
     structure: Circuit
     edge_log_theta: FloatArray  # (n_edges, n_components)
@@ -48,12 +43,12 @@ class Part(NamedTuple):
         return self.edge_log_theta.shape[1]
 
 
-def parts_of(model: Model) -> list[Part]:
-    """The components of a model, in their order; a circuit is a single one."""
+def part_of(model: Model) -> Part:
+    """The components of a model; a circuit is a single one."""
     if isinstance(model, Mixture):
-        return [Part(p.structure, p.edge_log_theta, p.theta_lanes) for p in model.parts()]
+        return Part(model.structure, model.edge_log_theta, model.theta_lanes)
     with np.errstate(over="ignore"):  # such circuits are evaluated in logs
-        return [Part(model, model.edge_log_theta[:, np.newaxis], model.theta[np.newaxis])]
+        return Part(model, model.edge_log_theta[:, np.newaxis], model.theta[np.newaxis])
 
 
 def log_weights_of(model: Model) -> FloatArray:

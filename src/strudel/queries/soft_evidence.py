@@ -21,7 +21,6 @@ import numpy as np
 
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.normalization import normalized_parameters
 from strudel.data.containers import read_named_rows
@@ -111,11 +110,6 @@ def given_parts(
 def with_code(model: Model, code: TableCode) -> Model:
     """The model with another code of the same variables."""
     names = CodedNames(code, tuple(model.feature_names or ()))
-    if isinstance(model, CircuitMixture):
-        circuits = [circuit.with_names(names) for circuit in model.circuits]
-        return CircuitMixture(circuits, model.log_weight)
-    if isinstance(model, Mixture):
-        return replace(model, structure=model.structure.with_names(names))
     return model.with_names(names)
 
 
@@ -150,14 +144,6 @@ def weigh_literals(model: Model, literal_log_weight: FloatArray) -> tuple[Model 
 
     With the log of what it adds up to before it is normalised; None where that is zero.
     """
-    if isinstance(model, CircuitMixture):
-        made = [_weigh(circuit, literal_log_weight) for circuit in model.circuits]
-        logs = np.array([log_p for _, log_p in made]) + model.log_weight
-        log_p = float(np.logaddexp.reduce(logs))
-        if log_p == -np.inf:
-            return None, log_p
-        kept = np.flatnonzero(logs > -np.inf)
-        return CircuitMixture([made[c][0] for c in kept], logs[kept] - log_p), log_p
     if isinstance(model, Mixture):
         columns = [
             normalized_parameters(
