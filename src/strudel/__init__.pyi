@@ -26,7 +26,6 @@ from .models.warm_up import warmup as warmup
 from .learning.search_options import Greedy as Greedy
 from .learning.search_options import BestFirst as BestFirst
 from .learning.search_options import LearnPSDD as LearnPSDD
-from .learning.search_options import Beam as Beam
 from .learning.search_options import Race as Race
 from .learning.mixture_methods import EM as EM
 from .learning.mixture_methods import BaggedEM as BaggedEM

@@ -10,7 +10,6 @@ import pytest
 from strudel import (
     EM,
     BaggedEM,
-    Beam,
     BestFirst,
     Boosting,
     Greedy,
@@ -43,7 +42,6 @@ def rows():
         Strudel(n_components=1, **TREE),
         Strudel(n_components=1, **TREE, search="learnpsdd"),
         Strudel(n_components=1, **TREE, search=Greedy(edge_score="random", structure_rows=40)),
-        Strudel(n_components=1, **TREE, search=Beam(width=2, kl_threshold=0.5)),
         Strudel(n_components=1, **TREE, search=HEURISTIC),
         Strudel(n_components=1, **TREE, search=RACE),
         Strudel(

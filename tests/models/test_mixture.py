@@ -142,7 +142,7 @@ def test_a_refused_fit_leaves_a_fitted_model_as_it_was():
         {"method": "magic"},
         {"n_components": []},
         {"n_components": [2, 0]},
-        {"search": "beam"},
+        {"search": "learnpsdd"},
         {"search": "race"},
         {"method": Greedy()},
         {"max_components": 0},

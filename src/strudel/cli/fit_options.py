@@ -1,6 +1,6 @@
 """The options of `strudel fit` as an estimator: common ones by their own names, the rest by --set.
 
-In:  what was typed, such as ``--search beam --set search.width=10``.
+In:  what was typed, such as ``--search learnpsdd --set search.copies=minimal``.
 Out: an estimator that is not fitted; and, of a fitted one, all options by the names of --set.
 """
 
@@ -66,7 +66,6 @@ class Search(StrEnum):
     greedy = "greedy"
     best_first = "best_first"
     learnpsdd = "learnpsdd"
-    beam = "beam"
     race = "race"
 
 
@@ -186,7 +185,7 @@ def is_open(value: Any) -> bool:
 def _parse(text: str) -> tuple[str, Any]:
     name, sign, value = (part.strip() for part in text.partition("="))
     if not sign or not name:
-        raise InputError(f"--set must be like search.width=10, but is {text!r}.")
+        raise InputError(f"--set must be like search.copies=minimal, but is {text!r}.")
     return name, _literal(value)
 
 

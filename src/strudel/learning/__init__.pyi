@@ -2,7 +2,6 @@
 from .search_options import Greedy as Greedy
 from .search_options import BestFirst as BestFirst
 from .search_options import LearnPSDD as LearnPSDD
-from .search_options import Beam as Beam
 from .search_options import Race as Race
 from .search_options import SearchOptions as SearchOptions
 from .mixture_methods import EM as EM

@@ -66,15 +66,14 @@ class Strudel(DensityEstimator):
         A name stands for the object with its defaults, for example ``BaggedEM(n_bags=5)``. "auto"
         is "em" for a given number of components; else the average of several mixtures by EM, with
         weights found on the validation rows.
-    search : str or Greedy, BestFirst, LearnPSDD, Beam, Race; default="auto"
+    search : str or Greedy, BestFirst, LearnPSDD, Race; default="auto"
         How the structure grows: "greedy" is Algorithm 2 of the paper; "best_first" takes the split
         or clone with the largest gain per new parameter, anywhere in the circuit; "learnpsdd"
-        takes the one with the largest gain per new edge, with deeper copies; "beam" keeps several
-        circuits after every step; "race" runs best-first search and LearnPSDD side by side. A
-        name stands for the object with its defaults, for example ``LearnPSDD(copies="minimal")``.
-        "auto" is "greedy" for a single circuit ("race" for the preset "accurate") and where
-        `max_splits` and the number of components are given, else "best_first". A mixture takes
-        "greedy" or "best_first".
+        takes the one with the largest gain per new edge, with deeper copies; "race" runs best-first
+        search and LearnPSDD side by side. A name stands for the object with its defaults, for
+        example ``LearnPSDD(copies="minimal")``. "auto" is "greedy" for a single circuit ("race" for
+        the preset "accurate") and where `max_splits` and the number of components are given, else
+        "best_first". A mixture takes "greedy" or "best_first".
     init : {"chow_liu", "independent"}, optional
         The first circuit: the tree-shaped network with the most mutual information that fits the
         vtree, which is the Chow-Liu tree for the vtree made from it; or all variables
@@ -221,8 +220,7 @@ class Strudel(DensityEstimator):
             multiplied in first. With the same rows, give `X_valid` or a number as `random_state`:
             otherwise rows that it has learned from are held out to decide when to stop.
         checkpoint : Checkpoint, optional
-            A file from which a fit that was killed continues. A beam search and boosting
-            start again.
+            A file from which a fit that was killed continues. Boosting starts again.
         callback : callable, optional
             Called after every step with a `Progress`: the stage, the step, the log-likelihoods so
             far and the seconds. A `KeyboardInterrupt` raised in it ends the fit like Ctrl-C.

@@ -21,7 +21,6 @@ SEARCHES = [
     {"search": "greedy", "variable_score": "gain", "smoothing": "hierarchical"},
     {"search": "best_first", "vtree": "bottom_up"},
     {"search": "learnpsdd"},
-    {"search": "beam", "width": 2},
 ]
 
 

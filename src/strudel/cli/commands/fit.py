@@ -139,7 +139,7 @@ def fit(
             rich_help_panel=MODEL,
             metavar="NAME",
             help="How the structure grows: greedy (the paper's) or best_first (the best of all "
-            "splits and clones); a single circuit also by learnpsdd, beam, or race (several).",
+            "splits and clones); a single circuit also by learnpsdd, or race (several).",
         ),
     ] = None,
     method: Annotated[
@@ -221,8 +221,8 @@ def fit(
 
     A dataset brings its own validation and test rows; unknown values (empty, ?, NA) are summed out.
     Ctrl-C or SIGTERM ends the search and keeps the best model so far. After a fit
-    that was killed, --resume continues from its checkpoint, MODEL.part, to the same model; beam
-    search and boosting start again.
+    that was killed, --resume continues from its checkpoint, MODEL.part, to the same model;
+    boosting starts again.
 
     Partitioned tables are never in memory as a whole: rows stay on the workers (--workers,
     --scheduler), or are read one partition at a time.
