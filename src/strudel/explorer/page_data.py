@@ -32,11 +32,12 @@ def page_data(model: Any, target: str | None = None, title: str | None = None) -
     A classifier has its class as one more column, which is the target unless another is named.
     """
     asked, component_class, classes = _classes_of(model)
-    circuit, log_theta, _ = part_of(asked)
+    components = part_of(asked)
+    circuit = components.structure
     check_properties(circuit, "explore", "smooth", "decomposable")
     is_by_vtree = circuit.is_in_normal_form
     columns, slots = columns_and_slots(asked, is_by_vtree=is_by_vtree)
-    part, has_other = collapse(circuit, log_theta, slots, is_by_vtree=is_by_vtree)
+    part, has_other = collapse(circuit, components.edge_log_theta, slots, is_by_vtree=is_by_vtree)
     if component_class is not None:
         names = [column.name for column in columns]
         columns = (*columns, class_column(model.target_name_, classes, names))
