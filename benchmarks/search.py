@@ -16,7 +16,7 @@ from typing import Any
 
 import machine
 
-from strudel import Beam, BestFirst, Greedy, Strudel, load_dataset
+from strudel import BestFirst, Greedy, Strudel, load_dataset
 from strudel.learning import History, SearchOptions
 from strudel.learning.search.learn_structure import grow
 from strudel.reproduce.facts import paper, paper_datasets, record
@@ -24,7 +24,6 @@ from strudel.reproduce.facts import paper, paper_datasets, record
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {},
     "gain": {"search": Greedy(variable_score="gain")},
-    "beam": {"search": Beam(width=3), "max_seconds": 120.0},
     "learnpsdd": {"search": "learnpsdd", "max_seconds": 240.0},
     "best_first": {"search": "best_first", "smoothing": "hierarchical", "max_seconds": 60.0},
     "fast": {"preset": "fast"},

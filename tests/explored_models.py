@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
 
-from strudel import PerComponent, Strudel, StrudelClassifier, log_marginal
+from strudel import Strudel, StrudelClassifier, log_marginal
 from strudel.circuits import figure_1_circuit
 from strudel.queries.model import model_of
 from strudel.tables import TableEncoder
@@ -68,7 +68,6 @@ def make_models():
         "mixture": Strudel(n_components=5, columns=encoder, max_splits=5, random_state=0).fit(
             table
         ),
-        "per component": Strudel(n_components=3, method=PerComponent(), random_state=0).fit(rows),
         "constrained": Strudel(
             n_components=1, constraint="x0 | x5", max_splits=10, random_state=0
         ).fit(rows[(rows[:, 0] | rows[:, 5]) == 1]),

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import oracle
 from strategies import (
-    circuit_mixtures,
     circuits,
     mixtures,
     partly_observed_rows,
@@ -25,7 +24,6 @@ from strategies import (
     sum_circuit,
 )
 from strudel.circuits.builder import CircuitBuilder
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture
@@ -108,13 +106,8 @@ def models(max_vars=7):
 
 
 def mixture_models(max_vars=6):
-    """Mixtures on deterministic and on other circuits, shared or not, of random shape."""
-    return st.one_of(
-        mixtures(max_vars),
-        mixtures(max_vars, deterministic=False),
-        circuit_mixtures(max_vars),
-        circuit_mixtures(max_vars, deterministic=False),
-    )
+    """Mixtures on deterministic and on other circuits, of random shape."""
+    return st.one_of(mixtures(max_vars), mixtures(max_vars, deterministic=False))
 
 
 @st.composite
@@ -162,11 +155,6 @@ def special_mixtures():
     found["equal components"] = Mixture(special["learned 1"], equal, np.log(np.full(5, 0.2)))
     found["no weight"] = with_weights(found["learned"], rng.random(20) * (np.arange(20) % 3 == 0))
     found["one left"] = with_weights(found["learned"], np.eye(20)[7])
-    vtree = special["learned 0"].vtree
-    parts = [special["learned 0"], compile_factorized(vtree)]
-    parts += [split_circuit(vtree, random.Random(seed), 3) for seed in range(10)]
-    found["own structures"] = CircuitMixture(parts, np.log(rng.dirichlet(np.ones(12))))
-    found["own literals"] = CircuitMixture([special["a literal"]] * 2)
     return found
 
 
@@ -187,15 +175,11 @@ def with_weights(mixture, weights):
     """The same components with other weights, up to a factor."""
     with np.errstate(divide="ignore"):
         log_weight = np.log(weights / weights.sum())
-    if isinstance(mixture, CircuitMixture):
-        return CircuitMixture(mixture.circuits, log_weight)
     return replace(mixture, log_weight=log_weight)
 
 
 def with_components(mixture, order):
     """Some of the components, in another order."""
-    if isinstance(mixture, CircuitMixture):
-        return CircuitMixture([mixture.circuits[c] for c in order], mixture.log_weight[order])
     return Mixture(
         mixture.structure, mixture.edge_log_theta[:, order], mixture.log_weight[order].copy()
     )

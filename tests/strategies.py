@@ -15,7 +15,6 @@ from hypothesis.extra import numpy as npst
 
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.trees.vtree import Vtree
 
@@ -111,20 +110,6 @@ def mixtures(draw, max_vars=6, deterministic=True, min_vars=1):
     """One to five components on one circuit."""
     circuit = draw(circuits(max_vars, deterministic, min_vars))
     return random_mixture(circuit, draw(st.integers(1, 5)), np.random.default_rng(draw(seeds)))
-
-
-@st.composite
-def circuit_mixtures(draw, max_vars=6, deterministic=True, min_vars=1):
-    """One to four components on one vtree, each with a structure of its own."""
-    vtree = draw(vtrees(max_vars, min_vars))
-    rng = random.Random(draw(seeds))
-    kinds = [split_circuit, partition_circuit] if deterministic else [split_circuit, sum_circuit]
-    parts = [
-        rng.choice(kinds)(vtree, rng, draw(st.integers(1, 3)))
-        for _ in range(draw(st.integers(1, 4)))
-    ]
-    weights = [rng.random() + 0.01 for _ in parts]
-    return CircuitMixture(parts, np.log(np.array(weights) / sum(weights)))
 
 
 def random_mixture(circuit, k, rng):

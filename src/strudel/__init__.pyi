@@ -26,12 +26,10 @@ from .models.warm_up import warmup as warmup
 from .learning.search_options import Greedy as Greedy
 from .learning.search_options import BestFirst as BestFirst
 from .learning.search_options import LearnPSDD as LearnPSDD
-from .learning.search_options import Beam as Beam
 from .learning.search_options import Race as Race
 from .learning.mixture_methods import EM as EM
 from .learning.mixture_methods import BaggedEM as BaggedEM
 from .learning.mixture_methods import Boosting as Boosting
-from .learning.mixture_methods import PerComponent as PerComponent
 from .learning.mixture_methods import Continuous as Continuous
 
 # data and files

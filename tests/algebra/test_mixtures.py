@@ -45,7 +45,7 @@ from strudel.algebra import (
     products,
     renyi_divergence,
 )
-from strudel.circuits import CircuitMixture, compile_factorized, figure_1_circuit
+from strudel.circuits import compile_factorized, figure_1_circuit
 
 KINDS = [split_circuit, partition_circuit, sum_circuit]
 
@@ -60,15 +60,12 @@ def model_pairs(draw, max_vars=6, kinds=KINDS):
         return draw(st.sampled_from(kinds))(vtree, rng, draw(st.integers(1, 3)))
 
     def make(k):
-        if k > 1 and draw(st.booleans()):
-            log_weight = np.log(numbers.dirichlet(np.ones(k)))
-            return CircuitMixture([circuit() for _ in range(k)], log_weight)
         return circuit() if k == 0 else random_mixture(circuit(), k, numbers)
 
     sizes = draw(st.sampled_from([(2, 0), (0, 3), (2, 3), (4, 4), (1, 2)]))
     p = make(sizes[0])
     if sizes == (4, 4):  # other parameters on the same structure
-        return p, random_mixture(p.parts()[0].structure, 2, numbers)
+        return p, random_mixture(p.structure, 2, numbers)
     return p, make(sizes[1])
 
 
@@ -187,11 +184,8 @@ def test_cross_entropy_weighs_components_that_do_not_add_up_to_one():
 def mixtures_with_a_row(draw, max_vars=6):
     vtree = draw(vtrees(max_vars))
     rng, k = random.Random(draw(seeds)), draw(st.integers(1, 4))
-    if draw(st.booleans()):
-        mixture = CircuitMixture([rng.choice(KINDS)(vtree, rng, 3) for _ in range(k)])
-    else:
-        circuit = draw(st.sampled_from(KINDS))(vtree, rng, 3)
-        mixture = random_mixture(circuit, k, np.random.default_rng(draw(seeds)))
+    circuit = draw(st.sampled_from(KINDS))(vtree, rng, 3)
+    mixture = random_mixture(circuit, k, np.random.default_rng(draw(seeds)))
     return mixture, draw(partly_observed_rows(vtree.n_vars))
 
 

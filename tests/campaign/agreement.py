@@ -8,7 +8,6 @@ import itertools
 import numpy as np
 
 import strudel
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.queries.model import model_of
 
 MOST_VARS = 6  # that are enumerated
@@ -28,14 +27,10 @@ def table_of(model):
     """The probability of every row, from the arrays alone; None if there are too many rows."""
     if model.n_vars > MOST_VARS:
         return None
-    if isinstance(model, CircuitMixture):
-        parts = [(part, part.edge_log_theta) for part in model.circuits]
-    elif isinstance(model, strudel.Mixture):
-        parts = [(model.structure, column) for column in model.edge_log_theta.T]
-    else:
+    if not isinstance(model, strudel.Mixture):
         return _table(model, model.edge_log_theta)
-    weights = np.exp(model.log_weight)
-    return sum(w * _table(*part) for w, part in zip(weights, parts, strict=True))
+    columns = zip(np.exp(model.log_weight), model.edge_log_theta.T, strict=True)
+    return sum(w * _table(model.structure, column) for w, column in columns)
 
 
 def rows_of(n_vars):

@@ -81,7 +81,6 @@ def models():
             "circuit": figure_1_circuit(),
             "strudel": Strudel(n_components=1, random_state=0, max_splits=4).fit(X),
             "mixture": Strudel(n_components=3, method=EM(max_iter=5), **quick).fit(X),
-            "per_component": Strudel(n_components=2, method="per_component", **quick).fit(X),
             "classifier": StrudelClassifier(
                 method="per_class", init="tree", n_components=1, max_splits=0, random_state=0
             ).fit(X[:, :4], X[:, 4]),

@@ -120,7 +120,7 @@ BOGUS = [
     ("fit", "TABLE", "--target", "bogus"),
     ("fit", "TABLE", "--components", "0"),
     ("fit", "TABLE", "--components", "x"),
-    ("fit", "TABLE", "--set", "search.width=3"),
+    ("fit", "TABLE", "--set", "search.copies=minimal"),
     ("fit", "TABLE", "--set", "search.copies=depth"),
     ("fit", "TABLE", "--constraint", "bogus"),
     ("fit", "TABLE", "--constraint", "coffee &"),

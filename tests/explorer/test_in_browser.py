@@ -25,7 +25,6 @@ from selenium.webdriver.common.keys import Keys
 from explored_models import Expected, make_models, people
 from joint import steep_circuit
 from strudel import (
-    PerComponent,
     Strudel,
     StrudelClassifier,
     explore,
@@ -44,7 +43,6 @@ KINDS = [
     "circuit",
     "scattered",
     "mixture",
-    "per component",
     "constrained",
     "class by class",
     "joint classes",
@@ -278,7 +276,7 @@ def test_target_contributions_and_information_are_exact(page, expected, kind):
     assert items == sorted(items, key=lambda item: -item[1])
 
 
-@pytest.mark.parametrize("kind", ["figure 1", "circuit", "mixture", "per component", "constrained"])
+@pytest.mark.parametrize("kind", ["figure 1", "circuit", "mixture", "constrained"])
 def test_the_most_probable_row_is_the_one_of_python(page, expected, kind):
     own = expected[kind]
     evidence = one_value_each(own, 1)
@@ -293,7 +291,7 @@ def test_the_most_probable_row_is_the_one_of_python(page, expected, kind):
     assert found.get_attribute("data-proved") == "true"
 
 
-@pytest.mark.parametrize("kind", ["mixture", "per component", "class by class"])
+@pytest.mark.parametrize("kind", ["mixture", "class by class"])
 def test_the_strip_has_the_share_of_every_component(page, models, expected, kind):
     from strudel import responsibilities
 
@@ -616,9 +614,9 @@ def corner_models():
         "many values": Strudel(
             n_components=1, columns=TableEncoder(max_categories=200), max_splits=3, random_state=0
         ).fit(shop),
-        "loose per component": Strudel(
-            n_components=2, method=PerComponent(), columns=loose, random_state=0
-        ).fit(table),
+        "loose mixture": Strudel(n_components=2, max_splits=5, columns=loose, random_state=0).fit(
+            table
+        ),
         "classes with gaps": StrudelClassifier(
             2, method="joint", columns=TableEncoder(n_bins=4), random_state=0, **fast
         ).fit(gaps, table["smoker"]),

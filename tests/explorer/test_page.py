@@ -130,4 +130,4 @@ def test_the_golden_file_has_the_format_that_pages_are_written_in():
     assert golden[0]["data"].keys() == data.keys()
     assert golden[0]["data"]["parts"][0].keys() == data["parts"][0].keys()
     assert golden[0]["data"]["parts"] == data["parts"]
-    assert len(golden) == 8
+    assert len(golden) == 7

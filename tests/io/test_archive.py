@@ -10,7 +10,6 @@ import pytest
 from strategies import random_mixture
 from strudel import FileFormatError, load, save
 from strudel.circuits import figure_1_circuit
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.errors import ChangedFileError
 from strudel.io.model_file import read_provenance
 
@@ -19,15 +18,10 @@ def mixture():
     return random_mixture(figure_1_circuit(), 3, np.random.default_rng(0))
 
 
-def own_structures():
-    return CircuitMixture([figure_1_circuit()] * 2, np.log([0.5, 0.5]))
-
-
-MODELS = {"circuit": figure_1_circuit, "mixture": mixture, "per component": own_structures}
+MODELS = {"circuit": figure_1_circuit, "mixture": mixture}
 PARAMETERS = {
     "circuit": "circuit.edge_log_theta.npy",
     "mixture": "mixture.edge_log_theta.npy",
-    "per component": "components.edge_log_theta.npy",
 }
 
 

@@ -10,12 +10,10 @@ import pytest
 from strudel import (
     EM,
     BaggedEM,
-    Beam,
     BestFirst,
     Boosting,
     Greedy,
     LearnPSDD,
-    PerComponent,
     Race,
     Strudel,
     StrudelImputer,
@@ -44,7 +42,6 @@ def rows():
         Strudel(n_components=1, **TREE),
         Strudel(n_components=1, **TREE, search="learnpsdd"),
         Strudel(n_components=1, **TREE, search=Greedy(edge_score="random", structure_rows=40)),
-        Strudel(n_components=1, **TREE, search=Beam(width=2, kl_threshold=0.5)),
         Strudel(n_components=1, **TREE, search=HEURISTIC),
         Strudel(n_components=1, **TREE, search=RACE),
         Strudel(
@@ -59,7 +56,6 @@ def rows():
         Strudel(**SMALL, method=EM(n_runs=2, max_iter=3, tol=0.5)),
         Strudel(**SMALL, method=BaggedEM(n_bags=2)),
         Strudel(**SMALL, method=Boosting(n_init=3)),
-        Strudel(**SMALL, method=PerComponent(n_bags=2)),
         Strudel(**SMALL | {"n_components": [2, 3]}, search=BestFirst(clones=False)),
         Strudel(**SMALL | {"max_splits": 2}),
     ],

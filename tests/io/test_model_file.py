@@ -18,7 +18,6 @@ from sklearn.exceptions import NotFittedError
 import strudel.io.held_models as held_models
 from strategies import (
     any_circuits,
-    circuit_mixtures,
     circuits,
     examples,
     mixtures,
@@ -27,7 +26,6 @@ from strategies import (
 )
 from strudel._version import __version__
 from strudel.circuits.circuit import Circuit, why_not_well_formed
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture, average
@@ -97,12 +95,6 @@ def saved(model, folder):
     return (folder / "good.strudel").read_bytes()
 
 
-def own_structures():
-    circuit = figure_1_circuit()
-    coins = compile_factorized(circuit.vtree).with_names(circuit.feature_names)
-    return CircuitMixture([circuit, coins, circuit], np.log([0.5, 0.25, 0.25]))
-
-
 @pytest.fixture(params=[figure_1_circuit, figure_1_mixture])
 def good(tmp_path, request):
     """The bytes of a circuit and of a mixture: a mixture's file has all that a circuit's has."""
@@ -148,32 +140,6 @@ def test_a_circuit_comes_back_bit_for_bit(tmp_path, circuit):
 def test_a_mixture_comes_back_bit_for_bit(tmp_path, mixture):
     save(mixture, tmp_path / "m.strudel")
     assert_same(load(tmp_path / "m.strudel"), mixture)
-
-
-@same_folder
-@given(circuit_mixtures(5))
-def test_components_with_their_own_structure_come_back_bit_for_bit(tmp_path, mixture):
-    save(mixture, tmp_path / "m.strudel")
-    found = load(tmp_path / "m.strudel")
-    assert isinstance(found, CircuitMixture)
-    np.testing.assert_array_equal(found.log_weight, mixture.log_weight)
-    for part, expected in zip(found.circuits, mixture.circuits, strict=True):
-        assert_same(part, expected)
-
-
-@same_folder
-@given(st.data())
-def test_changed_components_give_a_sound_model_or_one_error(tmp_path, data):
-    contents = members(saved(own_structures(), tmp_path))
-    name = data.draw(st.sampled_from([name for name in sorted(contents) if "compon" in name]))
-    array = np.load(io.BytesIO(contents[name])).copy()
-    if data.draw(st.booleans()):
-        place = data.draw(st.integers(0, len(array) - 1))
-        array[place] = data.draw(st.integers(-(2**31), 2**31 - 1))
-    else:
-        array = array[: data.draw(st.integers(0, len(array) - 1))]
-    contents[name] = npy(array)
-    load_or_refuse(tmp_path / "changed.strudel", archive_of(contents))
 
 
 @same_folder
@@ -254,7 +220,6 @@ def test_loaded_arrays_are_read_only(tmp_path):
     [
         (figure_1_circuit(), "circuit", 1),
         (figure_1_mixture(), "mixture", 2),
-        (own_structures(), "mixture", 3),
     ],
 )
 def test_the_file_is_a_plain_zip_of_npy_members(tmp_path, model, kind, version):

@@ -42,7 +42,7 @@ def test_a_pyjuice_circuit_gives_the_same_values_and_parameters(name):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["figure 1", "own structures"])
+@pytest.mark.parametrize("name", ["figure 1", "learned"])
 def test_a_mixture_becomes_one_pyjuice_circuit(name):
     pytest.importorskip("pyjuice")
     mixture = special_mixtures()[name]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from strudel import EM, BaggedEM, Boosting, PerComponent, Strudel
+from strudel import EM, BaggedEM, Boosting, Strudel
 from strudel.learning import MixtureOptions
 from strudel.learning.mixture_methods import METHODS
 
@@ -25,7 +25,7 @@ def test_a_grid_over_the_options_of_a_method():
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("method", [EM(), BaggedEM(n_bags=2), Boosting(), PerComponent()])
+@pytest.mark.parametrize("method", [EM(), BaggedEM(n_bags=2), Boosting()])
 def test_a_fit_leaves_the_object_as_it_was(method):
     before = method.get_params()
     Strudel(n_components=2, max_splits=1, method=method, random_state=0).fit(clusters(0))
@@ -53,8 +53,6 @@ def test_a_name_is_the_method_with_its_defaults(name):
         (EM(init_params="k-means"), "init_params must be one of kmeans, k-means"),
         (BaggedEM(n_bags=None), "n_bags must be"),
         (Boosting(n_init="many"), "n_init must be"),
-        (PerComponent(n_runs=None), "n_runs must be"),
-        (PerComponent(n_bags=2, n_runs=2), "n_bags or n_runs, not both"),
     ],
     ids=str,
 )

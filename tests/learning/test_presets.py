@@ -192,11 +192,6 @@ def test_an_interrupt_of_the_mixture_keeps_the_circuit(monkeypatch):
     assert model.circuit_.is_deterministic
 
 
-def test_a_beam_keeps_its_own_start_in_every_preset():
-    search, _ = Strudel(n_components=1, preset="accurate", search="beam")._circuit_options()
-    assert search.vtree == "chow_liu"
-
-
 @pytest.mark.compiled
 def test_a_race_is_not_the_greedy_search_under_a_constraint():
     rows = clusters(4)

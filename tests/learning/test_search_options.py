@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from strudel import Beam, BestFirst, Greedy, LearnPSDD, Race, Strudel
+from strudel import BestFirst, Greedy, LearnPSDD, Race, Strudel
 from strudel.learning import SearchOptions
 from strudel.learning.search.learn_structure import entrants
 from strudel.trees import balanced_vtree
@@ -38,14 +38,14 @@ def test_a_grid_over_the_options_of_a_search():
 def test_a_grid_over_searches():
     grid = GridSearchCV(
         Strudel(n_components=1, max_splits=3, random_state=0),
-        {"search": ["greedy", Beam(width=2)]},
+        {"search": ["greedy", BestFirst(clones=False)]},
         cv=2,
     ).fit(clusters(0))
     assert np.isfinite(grid.cv_results_["mean_test_score"]).all()
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("search", [Greedy(), BestFirst(), LearnPSDD(), Beam(), Race()])
+@pytest.mark.parametrize("search", [Greedy(), BestFirst(), LearnPSDD(), Race()])
 def test_a_fit_leaves_the_object_as_it_was(search):
     before = search.get_params()
     Strudel(n_components=1, search=search, max_splits=3, random_state=0).fit(clusters(0))
@@ -61,8 +61,6 @@ def test_a_fit_leaves_the_object_as_it_was(search):
         (Greedy(copy_depth=0.5), "copy_depth must be a whole number"),
         (Greedy(sampled_rows=-1), "sampled_rows must be"),
         (Greedy(structure_rows=0), "structure_rows must be"),
-        (Beam(tie_rule="last"), "tie_rule must be one of"),
-        (Beam(width=0), "width must be"),
         (BestFirst(structure_rows="many"), "structure_rows must be"),
         (LearnPSDD(operation_score=Greedy(tie_rule="last")), "tie_rule must be one of"),
         (Race(learnpsdd=LearnPSDD(copies="all")), "copies must be one of"),
@@ -82,7 +80,6 @@ def test_wrong_values_are_refused_by_name(search, words):
         Race(learnpsdd=LearnPSDD(structure_rows=10)),
         LearnPSDD(operation_score=Greedy(copy_depth=3), clones=False, split_sides="both"),
         LearnPSDD(operation_score=Greedy(sampled_rows=3), clones=False, split_sides="both"),
-        LearnPSDD(operation_score=Beam(), clones=False, split_sides="both"),
     ],
     ids=str,
 )
@@ -94,13 +91,12 @@ def test_options_that_would_have_no_effect_are_refused(search):
 def test_where_a_search_starts_by_default():
     starts = {
         kind: (SearchOptions(search=kind).init, SearchOptions(search=kind).vtree)
-        for kind in ("greedy", "best_first", "learnpsdd", "beam", "race")
+        for kind in ("greedy", "best_first", "learnpsdd", "race")
     }
     plain = ("chow_liu", "chow_liu")
     assert starts == {
         "greedy": plain,
         "best_first": plain,
-        "beam": plain,
         "learnpsdd": ("independent", "bottom_up"),
         "race": (None, "auto"),  # what each start has
     }

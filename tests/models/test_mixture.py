@@ -9,16 +9,12 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_checks import NEEDS_BINARY, PREDICTS_CLUSTERS, positive
-from strudel import EM, BaggedEM, BestFirst, Boosting, Greedy, PerComponent, Strudel
-from strudel.circuits.circuit_mixture import CircuitMixture
+from strudel import EM, BaggedEM, BestFirst, Boosting, Greedy, Strudel
 from strudel.circuits.mixture import Mixture
 from strudel.errors import ExtraColumnsWarning, InterruptedWarning, WrongTableError
-from strudel.learning import mixture_learner
 from strudel.learning import prepared_rows as prepared
 from strudel.learning.mixtures import choose as mixture_search
 from strudel.learning.mixtures import em
-from strudel.learning.mixtures import per_component_steps as own_steps
-from strudel.learning.mixtures.per_component import learn_own_structures
 from strudel.learning.search import race as run
 from strudel.learning.search_options import SEARCHES
 
@@ -150,9 +146,8 @@ def test_a_refused_fit_leaves_a_fitted_model_as_it_was():
         {"method": "magic"},
         {"n_components": []},
         {"n_components": [2, 0]},
-        {"search": "beam"},
+        {"search": "learnpsdd"},
         {"search": "race"},
-        {"search": "best_first", "method": "per_component"},
         {"method": Greedy()},
         {"max_components": 0},
         {"smoothing": "none"},
@@ -173,7 +168,6 @@ def test_bad_params_are_refused_by_name_in_fit(bad):
         (EM(init_params="here"), "init_params"),
         (BaggedEM(n_bags=0), "n_bags"),
         (Boosting(patience=0), "patience"),
-        (PerComponent(n_bags=2, n_runs=2), "n_bags or n_runs"),
     ],
     ids=str,
 )
@@ -183,8 +177,6 @@ def test_bad_options_of_methods_are_refused_by_name_in_fit(method, name):
 
 
 def test_options_that_would_have_no_effect_are_refused():
-    with pytest.raises(ValueError, match="vtree='auto' compares structures"):
-        Strudel(n_components=10, method="per_component", vtree="auto").fit(clusters(0))
     with pytest.raises(ValueError, match=r"structure_rows of a mixture .* for a table in memory"):
         Strudel(n_components=10, search=Greedy(structure_rows=50)).fit(clusters(0))
     with pytest.raises(ValueError, match="sampled_rows is for single circuits"):
@@ -320,7 +312,6 @@ def test_starts_and_smoothing(start, smoothing):
         ({"n_components": "auto", "max_components": 4}, "best_first"),
         ({"method": Boosting(max_iter=3)}, "best_first"),
         ({"max_splits": 4}, "greedy"),
-        ({"method": PerComponent(max_iter=3), "max_splits": 2}, "greedy"),
     ],
 )
 def test_the_search_that_auto_stands_for(params, search):
@@ -525,113 +516,3 @@ def test_verbose_reports_on_stderr(capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "growing the structure"
     assert lines[1].startswith("iteration 0: train -")
-
-
-# Components with their own structure
-
-OWN = {"n_components": 2, "max_splits": 2, "method": "per_component", "random_state": 0}
-
-
-@pytest.fixture(scope="module")
-def own():
-    return Strudel(**OWN).fit(clusters(0))
-
-
-@pytest.mark.compiled
-@parametrize_with_checks([Strudel(**OWN)], expected_failed_checks=lambda _: NEEDS_BINARY)
-def test_scikit_learn_checks_of_own_structures(estimator, check):
-    check(estimator)
-
-
-def test_components_grow_their_own_structure(own):
-    assert isinstance(own.circuit_, CircuitMixture)
-    assert own.circuit_.n_components == 2
-    assert all(part.is_deterministic for part in own.circuit_.circuits)
-    assert own.chosen_["n_components"] == 2
-    assert 0 <= own.chosen_["n_splits"] <= 2
-    assert own.chosen_["n_runs"] == 1
-    states = np.array(list(np.ndindex(*[2] * 8)))
-    assert np.exp(own.score_samples(states)).sum() == pytest.approx(1.0)
-    assert own.responsibilities(clusters(1)).sum(axis=1) == pytest.approx(1.0)
-
-
-def test_a_pickled_model_with_own_structures_answers_alike(own):
-    again = pickle.loads(pickle.dumps(own))
-    assert again.score(clusters(1)) == own.score(clusters(1))
-    assert isinstance(again.circuit_, CircuitMixture)
-
-
-def test_names_reach_every_component():
-    X = pd.DataFrame(clusters(0, 60), columns=list("abcdefgh"))
-    mixture = Strudel(**OWN).fit(X).circuit_
-    assert mixture.feature_names == tuple("abcdefgh")
-    assert all(part.feature_names == tuple("abcdefgh") for part in mixture.circuits)
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize("n_bags", [None, 2])
-def test_the_number_of_own_structures_is_chosen_on_validation(n_bags):
-    params = {"method": PerComponent(n_bags=n_bags), "max_splits": 3}
-    model = Strudel(random_state=0, **params).fit(clusters(0))
-    sizes = [trial.n_components for trial in model.trials_]
-    assert sizes == [2, 5, 10, 20][: len(sizes)]
-    best = max(model.trials_, key=lambda trial: trial.valid)
-    assert model.chosen_["n_components"] == best.n_components
-    assert model.chosen_["n_runs"] == (n_bags or 1)
-    assert model.circuit_.n_components == best.n_components * model.chosen_["n_runs"]
-
-
-@pytest.mark.compiled
-def test_threads_do_not_change_own_structures():
-    options = {**OWN, "max_splits": 10}
-    one, two = (Strudel(n_jobs=n_jobs, **options).fit(clusters(0)) for n_jobs in (1, 2))
-    assert is_same(one, two)
-
-
-@pytest.mark.parametrize("X", [[[0], [1], [1]], [[1, 0]], [[0, 0], [0, 0]]])
-@pytest.mark.parametrize("n_bags", [None, 2])
-def test_small_tables_work_with_own_structures(X, n_bags):
-    model = Strudel(n_components=2, method=PerComponent(n_bags=n_bags), random_state=0)
-    n_vars = len(X[0])
-    states = np.array(list(np.ndindex(*[2] * n_vars)))
-    assert np.exp(model.fit(X).score_samples(states)).sum() == pytest.approx(1.0)
-
-
-def test_a_constraint_holds_in_every_component():
-    pytest.importorskip("pysdd")
-    X = clusters(0, 80, 4)
-    X[:, 0] |= X[:, 1]
-    model = Strudel(n_components=2, method="per_component", max_splits=2, constraint="x1 >> x0")
-    model.set_params(random_state=0).fit(X)
-    assert model.probability("x1 & ~x0") == 0.0
-
-
-def test_an_interrupt_keeps_the_best_components_so_far(monkeypatch):
-    interrupt(monkeypatch, own_steps.OwnSteps, "take", 6)
-    with pytest.warns(InterruptedWarning):
-        model = Strudel(**OWN).fit(clusters(0))
-    assert model.history_.stopped_because == "interrupted"
-    assert len(model.history_) == 5
-    assert model.circuit_.n_components == 2
-
-
-def test_an_interrupt_of_a_later_size_keeps_the_best_of_the_others(monkeypatch):
-    calls = []
-
-    def learn(*args, **more):
-        calls.append(more["options"].n_components)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return learn_own_structures(*args, **more)
-
-    monkeypatch.setattr(mixture_learner, "learn_own_structures", learn)
-    with pytest.warns(InterruptedWarning):
-        model = Strudel(**OWN | {"n_components": "auto"}).fit(clusters(0, 80))
-    assert calls == [2, 5]
-    assert model.circuit_.n_components == 2
-
-
-def test_a_time_limit_still_gives_components():
-    model = Strudel(**OWN, max_seconds=0.0).fit(clusters(0, 80))
-    assert model.history_.stopped_because == "max_seconds"
-    assert model.circuit_.n_components == 2

@@ -55,13 +55,6 @@ MODELS = {
     "mixture": lambda: Strudel(
         n_components=3, max_splits=2, columns=TableEncoder(edges=EDGES), random_state=0
     ),
-    "own structures": lambda: Strudel(
-        n_components=2,
-        max_splits=2,
-        method="per_component",
-        columns=TableEncoder(edges=EDGES),
-        random_state=0,
-    ),
     "loaded": lambda: Strudel(
         n_components=1, columns=TableEncoder(edges=EDGES), max_splits=2, random_state=0
     ),

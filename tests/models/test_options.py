@@ -6,7 +6,6 @@ import pytest
 from strudel import EM, BaggedEM, Strudel, StrudelClassifier, StrudelImputer
 from strudel import sample as draw
 from strudel.circuits import figure_1_circuit
-from strudel.learning.mixture_methods import PerComponent
 from strudel.models.predictor_circuits import LogisticCircuit, RegressionCircuit
 
 ESTIMATORS = (
@@ -47,7 +46,6 @@ def test_a_wrong_option_is_refused_in_one_sentence(estimator):
         ("n_components", StrudelClassifier(n_components=10**9)),
         ("max_components", Strudel(max_components=10**9)),
         ("n_runs", Strudel(n_components=2, method=EM(n_runs=10**12))),
-        ("n_runs", Strudel(n_components=2, method=PerComponent(n_runs=10**12))),
         ("n_bags", Strudel(n_components=2, method=BaggedEM(n_bags=10**12))),
     ],
 )

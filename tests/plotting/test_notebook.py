@@ -6,7 +6,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.circuits.mixture import Mixture
@@ -147,13 +146,6 @@ def test_of_many_weights_the_largest_are_drawn():
     assert len(list(root.iter(f"{SVG}rect"))) == 100
     (text,) = root.iter(f"{SVG}text")
     assert text.text == f"100 largest weights: {weights[-1]:.3g} to {weights[200]:.3g}"
-
-
-def test_components_of_their_own_are_not_put_together_for_a_summary():
-    circuit = figure_1_circuit()
-    mixture = CircuitMixture([circuit, circuit])
-    ElementTree.fromstring(mixture._repr_html_())
-    assert "structure" not in vars(mixture)  # the union, made on first use
 
 
 def test_a_history_says_what_was_kept_and_why_it_stopped():

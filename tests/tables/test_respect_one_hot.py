@@ -82,9 +82,8 @@ def test_samples_have_values_that_exist():
         {"n_components": 3, "max_splits": 4},
         {"n_components": 3, "max_splits": 0, "method": BaggedEM(n_bags=2)},
         {"n_components": 3, "max_splits": 0, "method": "boosting"},
-        {"n_components": 2, "max_splits": 2, "method": "per_component"},
     ],
-    ids=["em", "bagged", "boosting", "own"],
+    ids=["em", "bagged", "boosting"],
 )
 def test_mixtures_know_the_codes(options):
     table = frame()

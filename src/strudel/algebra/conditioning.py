@@ -20,7 +20,6 @@ from strudel.algebra.normalize_weights import Structure, normalize_weights, zero
 from strudel.algebra.operands import columns_of, in_normal_form
 from strudel.algebra.pairs import MAX_PAIRS
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.circuit_mixture import CircuitMixture, with_own_structures
 from strudel.circuits.mixture import Mixture
 from strudel.errors import NoValueError
 from strudel.logic.event_forms import is_formula
@@ -70,11 +69,10 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     Returns
     -------
     Circuit or Mixture
-        Like `p`; components with their own structures keep them. Over all variables, known ones
-        included, on the same vtree, so that it can be compared and multiplied; `marginalize` drops
-        some. Given an event with bounds inside cells that is no conjunction, its cells also meet at
-        the bounds. Deterministic if `p` is. Components of a mixture for which the event is
-        impossible are dropped.
+        Like `p`, over all variables, known ones included, on the same vtree, so that it can be
+        compared and multiplied; `marginalize` drops some. Given an event with bounds inside cells
+        that is no conjunction, its cells also meet at the bounds. Deterministic if `p` is.
+        Components of a mixture for which the event is impossible are dropped.
 
     Raises
     ------
@@ -150,7 +148,5 @@ def _given_row(
 
 
 def _as_given(model: Model, conditioned: Mixture) -> Model:
-    """The result in the form of the model: a circuit, a mixture, or circuits of their own."""
-    if not isinstance(model, Mixture):
-        return conditioned.component(0)
-    return with_own_structures(conditioned) if isinstance(model, CircuitMixture) else conditioned
+    """The result in the form of the model: a circuit or a mixture."""
+    return conditioned if isinstance(model, Mixture) else conditioned.component(0)

@@ -22,7 +22,6 @@ from strudel._names import find_name, names_of, places_of, quote
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.evaluate import node_log_values
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
@@ -30,7 +29,7 @@ from strudel.logic.column_events import event_of_values
 from strudel.logic.event_forms import event_of
 from strudel.logic.events import Event, with_leaves
 from strudel.logic.sdd import nnf_from_sdd
-from strudel.queries.model import Model, structures_of
+from strudel.queries.model import Model, structure_of
 from strudel.tables.cell_distribution import CellDistribution
 from strudel.tables.coded_column import Column
 from strudel.tables.coded_rows import CodedNames
@@ -65,16 +64,9 @@ def with_finer_cells(model: Model, bounds: Mapping[str, Iterable[float]], query:
             finer[column.name] = make(column, new)
     if code is None or not finer:
         return model
-    for structure in structures_of(model):
-        check_properties(structure, query, "in_normal_form")
-    layout = _layout(structures_of(model)[0].vtree, code, finer)
+    check_properties(structure_of(model), query, "in_normal_form")
+    layout = _layout(model.vtree, code, finer)
     names = CodedNames(layout.code, _names(model, code, layout.code))
-    if isinstance(model, CircuitMixture):
-        parts = [
-            _refined(part, part.edge_log_theta[:, np.newaxis], layout)[0].with_names(names)
-            for part in model.circuits
-        ]
-        return CircuitMixture(parts, model.log_weight)
     if isinstance(model, Mixture):
         structure, log_theta = _refined(model.structure, model.edge_log_theta, layout)
         return Mixture(structure.with_names(names), log_theta, model.log_weight)

@@ -24,7 +24,6 @@ from strudel.algebra.operands import columns_of, need_deterministic, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
 from strudel.algebra.products import product_structure
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.normal_form import VtreeSums
 from strudel.circuits.properties import check_properties
@@ -59,18 +58,6 @@ def given_event(
     if isinstance(event, Event) and (bounds := bounds_of(event)):
         finer = with_finer_cells(model, bounds, query)
         model, event = finer, in_variables(event, model, finer)
-    if isinstance(model, CircuitMixture):
-        circuit = _circuit_of(model, event, query)
-        parts: list[Any] = [
-            None if circuit is None else given_event(part, circuit, query, max_pairs)
-            for part in model.circuits
-        ]
-        logs = model.log_weight + [-np.inf if one is None else one.log_probability for one in parts]
-        kept, log_p = logs > -np.inf, float(np.logaddexp.reduce(logs))
-        circuits = [one.model for one, is_kept in zip(parts, kept, strict=True) if is_kept]
-        if not circuits:
-            return None
-        return GivenEvent(CircuitMixture(circuits, logs[kept] - log_p), log_p, kept)
     found = event_pairs(model, event, query, max_pairs)
     if found is None:
         return None

@@ -1,7 +1,7 @@
 """A tree and a vtree -> `Circuit`, its properties and the passes over it; mixtures of circuits.
 
 Reading order: `circuit`, `builder`, `compile`, `examples`, `properties` (with `scopes`,
-`determinism` and `overlap_search`), `flows`, `evaluate`; then `mixture`, `circuit_mixture` and
+`determinism` and `overlap_search`), `flows`, `evaluate`; then `mixture` and
 `predictor`.
 """
 

@@ -4,7 +4,6 @@ from .compile import compile_chow_liu as compile_chow_liu
 from .compile import compile_factorized as compile_factorized
 from .examples import figure_1_circuit as figure_1_circuit
 from .mixture import Mixture as Mixture
-from .circuit_mixture import CircuitMixture as CircuitMixture
 from .predictor import PredictorCircuit as PredictorCircuit
 from .predictor import without_leaf_sums as without_leaf_sums
 from .flows import Flows as Flows

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel._types import NONE, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit, starts
 from strudel.trees.vtree import Vtree
 
@@ -175,18 +175,4 @@ def assemble(
         edge_right=number[edge_right[kept]],
         edge_log_theta=np.array(edge_log_theta[kept], dtype=np.float64),
         feature_names=feature_names,
-    )
-
-
-def keep_edges(circuit: Circuit, edges: AnyArray, edge_log_theta: FloatArray) -> Circuit:
-    """The circuit of some edges of another one, with these parameters for them."""
-    return assemble(
-        circuit.vtree,
-        circuit.node_vtree,
-        circuit.edge_parent[edges],
-        circuit.edge_left[edges],
-        circuit.edge_right[edges],
-        edge_log_theta,
-        root=circuit.root,
-        feature_names=circuit.feature_names,
     )

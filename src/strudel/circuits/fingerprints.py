@@ -1,15 +1,10 @@
-"""Fingerprints: two nodes with the same one admit the same rows.
+"""Fingerprints: two roots with the same one add up the same products of edges.
 
-In:  a deterministic circuit in normal form.
-Out: two numbers modulo a prime for every node.
+In:  the edges of a circuit and a random number for every edge.
+Out: two numbers modulo a prime for the root.
 
-Give every literal a random number, multiply in products and add up in sums, all modulo 2**61 - 1.
-In a deterministic circuit the result stands for the set of rows that a node admits: equal sets give
-equal numbers. Different sets do so only by a chance of about (variables / 2**61)**2.
-The fingerprint of a disjoint union is the sum of the fingerprints. At the root, equal fingerprints
-also mean that every row is admitted in as many ways as before: once, if the circuit was
-deterministic. With random numbers on the edges instead, two roots have the same fingerprint only if
-they add up the same products of edges.
+Multiply in products and add up in sums, all modulo 2**61 - 1. Different sums of products give equal
+numbers only by a chance of about (edges of a product / 2**61)**2.
 """
 
 from __future__ import annotations
@@ -18,22 +13,12 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, WordArray
-from strudel.circuits.circuit import Circuit, Edges
+from strudel.circuits.circuit import Edges
 
 PRIME = np.uint64(2**61 - 1)
 LOW_31 = np.uint64(2**31 - 1)
 LOW_30 = np.uint64(2**30 - 1)
 BITS_1, BITS_30, BITS_31, BITS_61 = (np.uint64(bits) for bits in (1, 30, 31, 61))
-
-
-def fingerprints(circuit: Circuit, seed: int = 0) -> WordArray:
-    """Two independent fingerprints of every node, `(n_nodes, 2)`."""
-    rng = np.random.default_rng(seed)
-    literal = rng.integers(1, 2**61 - 1, (2 * circuit.n_vars, 2), dtype=np.uint64)
-    print_of = np.zeros((circuit.n_nodes, 2), dtype=np.uint64)
-    print_of[: 2 * circuit.n_vars] = literal
-    _fingerprints(circuit.edges, np.empty((0, 2), dtype=np.uint64), print_of)
-    return print_of
 
 
 def fingerprint_of_weights(edges: Edges, edge_weight: WordArray) -> tuple[int, int]:
@@ -46,7 +31,7 @@ def fingerprint_of_weights(edges: Edges, edge_weight: WordArray) -> tuple[int, i
 
 @kernel
 def _fingerprints(edges: Edges, edge_weight: WordArray, print_of: WordArray) -> None:
-    """Fill the lines of the sums, given those of the literals; without weights, all are 1."""
+    """Fill the lines of the sums, given those of the literals."""
     node_edges, edge_left, edge_right = edges
     for n in range(len(print_of)):
         for e in range(node_edges[n], node_edges[n + 1]):
@@ -54,8 +39,7 @@ def _fingerprints(edges: Edges, edge_weight: WordArray, print_of: WordArray) -> 
                 below = print_of[edge_left[e], i]
                 if edge_right[e] != NONE:
                     below = times(below, print_of[edge_right[e], i])
-                if len(edge_weight):
-                    below = times(below, edge_weight[e, i])
+                below = times(below, edge_weight[e, i])
                 print_of[n, i] = plus(print_of[n, i], below)
 
 
@@ -80,9 +64,3 @@ def times(a: np.uint64, b: np.uint64) -> np.uint64:
     )
     total = (total >> BITS_61) + (total & PRIME)
     return total - PRIME if total >= PRIME else total
-
-
-def admits_the_same(p: Circuit, q: Circuit) -> bool:
-    """Whether the roots of two circuits on one vtree admit every row in equally many ways."""
-    seed = 1  # not the seed by which anything was merged
-    return bool(np.all(fingerprints(p, seed)[-1] == fingerprints(q, seed)[-1]))

@@ -7,15 +7,14 @@ for all components (equation 1 of the paper).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from strudel._display import Shown
-from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import LARGEST_LOG, Circuit
 from strudel.tables.table_code import TableCode
@@ -61,29 +60,24 @@ class Mixture(Shown):
         return len(self.log_weight)
 
     @property
-    def _any_circuit(self) -> Circuit:
-        """A circuit with the vtree, the names and the table code of all components."""
-        return self.structure
-
-    @property
     def vtree(self) -> Vtree:
         """The vtree all components share."""
-        return self._any_circuit.vtree
+        return self.structure.vtree
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """One name per variable, if they have names."""
-        return self._any_circuit.feature_names
+        return self.structure.feature_names
 
     @property
     def table_code(self) -> TableCode | None:
         """How the columns of a table became the variables, if they did."""
-        return self._any_circuit.table_code
+        return self.structure.table_code
 
     @property
     def n_vars(self) -> int:
         """Number of variables."""
-        return self._any_circuit.n_vars
+        return self.structure.n_vars
 
     @property
     def n_nodes(self) -> int:
@@ -99,13 +93,12 @@ class Mixture(Shown):
     def n_parameters(self) -> int:
         """Number of parameters of all components, and their weights if there are several."""
         n_weights = self.n_components if self.n_components > 1 else 0
-        parts = self.parts()
-        return n_weights + sum(part.n_components * part.structure.n_parameters for part in parts)
+        return n_weights + self.n_components * self.structure.n_parameters
 
     @property
     def has_deterministic_components(self) -> bool:
         """Whether every component is deterministic."""
-        return all(part.structure.is_deterministic for part in self.parts())
+        return self.structure.is_deterministic
 
     @property
     def weights(self) -> FloatArray:
@@ -136,10 +129,6 @@ class Mixture(Shown):
         """Whether the parameters of each component are neither absurdly small nor large."""
         return are_moderate(self.edge_log_theta)
 
-    def parts(self) -> list[Mixture]:
-        """Mixtures on one structure each that hold all components, in their order."""
-        return [self]
-
     def component(self, c: int) -> Circuit:
         """Component number `c` as a circuit of its own."""
         return self.structure.with_parameters(self.edge_log_theta[:, c])
@@ -159,8 +148,7 @@ class Mixture(Shown):
     def _as_circuit(self) -> Circuit:
         if self.structure.root < 2 * self.n_vars:  # a single variable that is known: no choice
             return self.structure
-        columns = [(self.structure, log_theta) for log_theta in self.edge_log_theta.T]
-        return side_by_side(columns).weighted(self.log_weight)
+        return _side_by_side(self)
 
     def with_names(self, feature_names: tuple[str, ...] | None) -> Mixture:
         """The same mixture with other feature names."""
@@ -181,63 +169,38 @@ class Mixture(Shown):
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}(n_components={self.n_components}, n_vars={self.n_vars}, "
+            f"Mixture(n_components={self.n_components}, n_vars={self.n_vars}, "
             f"n_nodes={self.n_nodes}, n_edges={self.n_edges})"
         )
 
 
-class SideBySide(NamedTuple):
-    """Circuits side by side under one root, which chooses one of them."""
-
-    circuit: Circuit  # every edge has the parameter of its own component
-    edge_component: IntArray  # (n_edges,)
-
-    def weighted(self, log_weight: FloatArray) -> Circuit:
-        """The circuit with the weights of the components at its root."""
-        circuit = self.circuit
-        is_root = circuit.edge_parent == circuit.root
-        more = np.where(is_root, log_weight[self.edge_component], 0.0)
-        return circuit.with_parameters(circuit.edge_log_theta + more)
-
-
-def side_by_side(parts: Sequence[tuple[Circuit, FloatArray]]) -> SideBySide:
-    """Join structures on one vtree, each with its parameters; literals and the root are shared."""
-    first = parts[0][0]
-    vtree, n_literals = first.vtree, 2 * first.n_vars
-    root = n_literals + sum(max(part.root - n_literals, 0) for part, _ in parts)
-    node_vtree = [first.node_vtree[:n_literals]]
-    edges: list[Any] = []  # parent, left, right, component
-    log_theta: list[FloatArray] = []
-    n_before = 0  # sums of the components before
-    for c, (part, own) in enumerate(parts):
-        if part.root < n_literals:  # a single variable that is known
-            columns: list[Any] = [[root], [part.root], [NONE], [c]]
-            log_theta.append(np.zeros(1))
-        else:
-            number = np.append(np.arange(part.n_nodes), NONE)  # NONE stays NONE
-            number[n_literals : part.root] += n_before
-            number[part.root] = root
-            parent, left, right = part.edge_parent, part.edge_left, part.edge_right
-            columns = [number[parent], number[left], number[right], np.full(part.n_edges, c)]
-            log_theta.append(own)
-            node_vtree.append(part.node_vtree[n_literals : part.root])
-            n_before += part.root - n_literals
-        edges.append(np.array(columns, dtype=np.int32))
-    node_vtree.append(np.array([vtree.root], dtype=np.int32))
-    parent, left, right, component = np.concatenate(edges, axis=1)
-    numbered = assemble(
-        vtree,
-        np.concatenate(node_vtree),
+def _side_by_side(mixture: Mixture) -> Circuit:
+    """The components under one root, which chooses one; literals are shared."""
+    part, k = mixture.structure, mixture.n_components
+    first, n_sums = 2 * part.n_vars, part.root - 2 * part.n_vars  # without the root
+    root = first + k * n_sums
+    edges = []  # parent, left, right
+    for c in range(k):
+        number = np.append(np.arange(part.n_nodes), NONE)  # NONE stays NONE
+        number[first : part.root] += c * n_sums
+        number[part.root] = root
+        edges.append(number[np.stack([part.edge_parent, part.edge_left, part.edge_right])])
+    at_root = (part.edge_parent == part.root)[:, np.newaxis]
+    log_theta = mixture.edge_log_theta + np.where(at_root, mixture.log_weight, 0.0)
+    node_vtree = part.node_vtree
+    parent, left, right = np.concatenate(edges, axis=1).astype(np.int32)
+    return assemble(
+        part.vtree,
+        np.concatenate(
+            [node_vtree[:first], np.tile(node_vtree[first : part.root], k), node_vtree[part.root :]]
+        ),
         parent,
         left,
         right,
-        np.arange(len(parent), dtype=np.float64),  # says which edge each was
+        log_theta.T.ravel(),
         root=root,
-        feature_names=first.feature_names,
+        feature_names=part.feature_names,
     )
-    was = numbered.edge_log_theta.astype(np.int64)
-    joined = numbered.with_parameters(np.concatenate(log_theta)[was])
-    return SideBySide(joined, component[was])
 
 
 def are_moderate(edge_log_theta: FloatArray) -> AnyArray:
@@ -265,19 +228,6 @@ def average(mixtures: list[Mixture]) -> Mixture:
 
 def _why_not_a_mixture(mixture: Mixture) -> str | None:
     log_theta, log_weight = mixture.edge_log_theta, mixture.log_weight
-    problem = why_not_weights(log_weight)
-    if problem is not None:
-        return problem
-    if log_theta.shape != (mixture.structure.n_edges, len(log_weight)):
-        return (
-            f"the parameters must have shape ({mixture.structure.n_edges}, {len(log_weight)}), one "
-            f"row per edge and one column per component, but have {log_theta.shape}"
-        )
-    return _why_not_logs("parameters", log_theta)
-
-
-def why_not_weights(log_weight: FloatArray) -> str | None:
-    """Why these are not the logs of the weights of a mixture, or None."""
     if log_weight.ndim != 1 or len(log_weight) == 0:
         return "there must be one weight per component, and at least one component"
     problem = _why_not_logs("weights", log_weight)
@@ -286,7 +236,12 @@ def why_not_weights(log_weight: FloatArray) -> str | None:
     total = float(np.exp(log_weight).sum())
     if not abs(total - 1.0) <= WEIGHT_TOLERANCE * len(log_weight):
         return f"the weights add up to {total:g} instead of 1"
-    return None
+    if log_theta.shape != (mixture.structure.n_edges, len(log_weight)):
+        return (
+            f"the parameters must have shape ({mixture.structure.n_edges}, {len(log_weight)}), one "
+            f"row per edge and one column per component, but have {log_theta.shape}"
+        )
+    return _why_not_logs("parameters", log_theta)
 
 
 def _why_not_logs(name: str, logs: FloatArray) -> str | None:

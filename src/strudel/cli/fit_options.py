@@ -1,6 +1,6 @@
 """The options of `strudel fit` as an estimator: common ones by their own names, the rest by --set.
 
-In:  what was typed, such as ``--search beam --set search.width=10``.
+In:  what was typed, such as ``--search learnpsdd --set search.copies=minimal``.
 Out: an estimator that is not fitted; and, of a fitted one, all options by the names of --set.
 """
 
@@ -67,7 +67,6 @@ class Search(StrEnum):
     greedy = "greedy"
     best_first = "best_first"
     learnpsdd = "learnpsdd"
-    beam = "beam"
     race = "race"
 
 
@@ -78,7 +77,6 @@ class Method(StrEnum):
     em = "em"
     bagged_em = "bagged_em"
     boosting = "boosting"
-    per_component = "per_component"
     continuous = "continuous"
     per_class = "per_class"
     joint = "joint"
@@ -111,7 +109,7 @@ def density_estimator(given: Mapping[str, Any], settings: list[str]) -> Strudel:
     # What "auto" means to a mixture, unless options of the greedy search are given.
     own = {text.partition("=")[0].strip().removeprefix("search.") for text in settings}
     is_greedy = bool(own & (Greedy().get_params().keys() - BestFirst().get_params().keys()))
-    is_greedy |= "max_splits" in given or given.get("method") == "per_component"
+    is_greedy |= "max_splits" in given
     choices: Choices = {
         "search": (SEARCHES, "greedy" if is_greedy or preset == "paper" else "best_first"),
         "method": (METHODS, given.get("method", "em")),
@@ -188,7 +186,7 @@ def is_open(value: Any) -> bool:
 def _parse(text: str) -> tuple[str, Any]:
     name, sign, value = (part.strip() for part in text.partition("="))
     if not sign or not name:
-        raise InputError(f"--set must be like search.width=10, but is {text!r}.")
+        raise InputError(f"--set must be like search.copies=minimal, but is {text!r}.")
     return name, _literal(value)
 
 

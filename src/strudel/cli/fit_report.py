@@ -83,20 +83,16 @@ def facts_of(model: Any, report: dict[str, Any]) -> dict[str, Any]:
             "splits": _splits_in_words(report["n_splits"], report["best_split"]),
             "stopped": stopped.format(patience=report["options"]["patience"], steps="splits"),
         }
-    from strudel.learning.mixture_methods import Boosting, Continuous, PerComponent
+    from strudel.learning.mixture_methods import Boosting, Continuous
 
     method = method_of(model)
     names: dict[type[Method], str] = {Boosting: "components", Continuous: "steps"}
     steps = names.get(type(method), "EM steps")
-    is_shared = not isinstance(method, PerComponent)
-    if not is_shared and report["stopped_because"] == "patience":
-        stopped = "validation did not improve for 100 splits and 15 rounds"
-    whose = "shared by all components" if is_shared else "of all components"
     return {
         "variables": report["n_vars"],
         "components": report["n_components"],
-        "nodes": f"{report['n_nodes']:,}, {whose}",
-        "edges": f"{report['n_edges']:,}, {whose}",
+        "nodes": f"{report['n_nodes']:,}, shared by all components",
+        "edges": f"{report['n_edges']:,}, shared by all components",
         "parameters": report["n_parameters"],
         "choice": report["choice"],
         "stopped": stopped.format(steps=steps, **method.get_params()),
@@ -123,7 +119,7 @@ def method_of(model: Strudel) -> Method:
 
 def explain(model: Strudel) -> str:
     """Why the mixture is as large as it is, in a sentence."""
-    from strudel.learning.mixture_methods import EM, Boosting, Continuous, PerComponent
+    from strudel.learning.mixture_methods import EM, Boosting, Continuous
 
     chosen, method = model.chosen_, method_of(model)
     if "explanation" in chosen:
@@ -132,43 +128,36 @@ def explain(model: Strudel) -> str:
     if isinstance(method, Boosting):
         size = model.circuit_.n_components  # it may have stopped before
     runs = "bag" if getattr(method, "n_bags", None) else "run"
-    is_shared = not isinstance(method, PerComponent)
-    words = _setting(n_splits, size, n_runs, is_shared, runs)
+    words = _setting(n_splits, size, n_runs, runs)
     has_sizes = not isinstance(method, Continuous)  # which have as many components as it takes
 
     def setting(n_splits: int, n_components: int) -> tuple[int, int]:
-        return n_splits if is_shared else 0, n_components if has_sizes else 0
+        return n_splits, n_components if has_sizes else 0
 
     # Other kinds than the winner were tried to be averaged with it, not instead of it.
     alike = [one for one in model.trials_ if one.n_splits >= 0 and one.method != "tilted"]
     last = {setting(trial.n_splits, trial.n_components): trial for trial in alike}
     winner = last.pop(setting(n_splits, chosen["n_components"]), None)
     if winner is None or not last:
-        is_as_asked = size == model.n_components
-        is_as_asked &= n_splits == model.max_splits or not is_shared
+        is_as_asked = size == model.n_components and n_splits == model.max_splits
         return f"{words}, as asked" if is_as_asked else f"{words}; there was nothing to choose"
     second = max(last.values(), key=lambda trial: trial.valid)
     if winner.n_runs != n_runs or not isinstance(method, EM):  # trials only chose the setting
-        tried = _setting(winner.n_splits, winner.n_components, winner.n_runs, is_shared)
+        tried = _setting(winner.n_splits, winner.n_components, winner.n_runs)
         words = f"{words}, learned again after {tried}"
     gap = winner.valid - second.valid
     tail = "behind" if gap >= 0.0 else "ahead, which is not sure, but larger"
     return (
         f"{words} won on validation, among {len(last) + 1} settings; next came "
-        f"{_setting(second.n_splits, second.n_components, second.n_runs, is_shared)}, "
+        f"{_setting(second.n_splits, second.n_components, second.n_runs)}, "
         f"{abs(gap):.4f} nats per row {tail}"
     )
 
 
-def _setting(
-    n_splits: int, n_components: int, n_runs: int, is_shared: bool, runs: str = "run"
-) -> str:
+def _setting(n_splits: int, n_components: int, n_runs: int, runs: str = "run") -> str:
     averaged = "" if n_runs == 1 else f" x {n_runs} {runs}s"
     plural = "" if n_components == 1 else "s"
-    if is_shared:
-        return f"{n_components} component{plural}{averaged} on a {n_splits}-split structure"
-    splits = f"{n_splits} split{'' if n_splits == 1 else 's'}"
-    return f"{n_components} component{plural}{averaged}, {splits} each on average"
+    return f"{n_components} component{plural}{averaged} on a {n_splits}-split structure"
 
 
 def independent_log_likelihoods(model: Any, parts: Mapping[str, Table]) -> dict[str, float]:

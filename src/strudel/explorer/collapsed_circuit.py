@@ -26,7 +26,7 @@ ROUNDING = 1e-9  # of what sums add up to
 
 @dataclass(frozen=True, eq=False)
 class PagePart:
-    """Some components, all on one structure; children come before parents, the root is last."""
+    """The components on their structure; children come before parents, the root is last."""
 
     node_slot: IntArray  # (n_nodes,) the slot of a leaf, NONE for a sum
     node_entries: IntArray  # (n_nodes + 1,) entries of n are node_entries[n]:node_entries[n + 1]
@@ -41,20 +41,17 @@ class PagePart:
         return self.entry_log_theta.shape[1]
 
 
-def collapse_parts(
-    parts: Sequence[tuple[Circuit, FloatArray]], slots: Sequence[Slot], *, is_by_vtree: bool
-) -> tuple[list[PagePart], list[bool]]:
-    """The parts over the slots, and for each slot whether other bits than its patterns occur.
+def collapse(
+    circuit: Circuit, log_theta: FloatArray, slots: Sequence[Slot], *, is_by_vtree: bool
+) -> tuple[PagePart, list[bool]]:
+    """The circuit over the slots, and for each slot whether other bits than its patterns occur.
 
-    A part is a structure and its log-parameters `(n_edges, n_components)`. Where nodes do not lie
-    at the nodes of the vtree, slots are single variables and only literals become leaves.
+    Log-parameters are `(n_edges, n_components)`. Where nodes do not lie at the nodes of the vtree,
+    slots are single variables and only literals become leaves.
     """
-    collapsing = [_Collapsing(*part, slots, is_by_vtree) for part in parts]
-    has_other = [
-        any(part.leaf_theta[s][:, -1].max(initial=0.0) > ROUNDING for part in collapsing)
-        for s in range(len(slots))
-    ]
-    return [part.finish(has_other) for part in collapsing], has_other
+    collapsing = _Collapsing(circuit, log_theta, slots, is_by_vtree)
+    has_other = [bool(theta[:, -1].max(initial=0.0) > ROUNDING) for theta in collapsing.leaf_theta]
+    return collapsing.finish(has_other), has_other
 
 
 class _Collapsing:

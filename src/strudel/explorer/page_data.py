@@ -19,9 +19,9 @@ from strudel._types import AnyArray, FloatArray
 from strudel._version import __version__
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
-from strudel.explorer.collapsed_circuit import PagePart, collapse_parts
+from strudel.explorer.collapsed_circuit import PagePart, collapse
 from strudel.explorer.page_columns import PageColumn, class_column, columns_and_slots
-from strudel.queries.model import Model, log_weights_of, model_of, parts_of, structures_of
+from strudel.queries.model import Model, log_weights_of, model_of, part_of
 
 FORMAT = 1
 
@@ -32,16 +32,12 @@ def page_data(model: Any, target: str | None = None, title: str | None = None) -
     A classifier has its class as one more column, which is the target unless another is named.
     """
     asked, component_class, classes = _classes_of(model)
-    structures = structures_of(asked)
-    for circuit in structures:
-        check_properties(circuit, "explore", "smooth", "decomposable")
-    is_by_vtree = all(circuit.is_in_normal_form for circuit in structures)
+    components = part_of(asked)
+    circuit = components.structure
+    check_properties(circuit, "explore", "smooth", "decomposable")
+    is_by_vtree = circuit.is_in_normal_form
     columns, slots = columns_and_slots(asked, is_by_vtree=is_by_vtree)
-    parts, has_other = collapse_parts(
-        [(part.structure, part.edge_log_theta) for part in parts_of(asked)],
-        slots,
-        is_by_vtree=is_by_vtree,
-    )
+    part, has_other = collapse(circuit, components.edge_log_theta, slots, is_by_vtree=is_by_vtree)
     if component_class is not None:
         names = [column.name for column in columns]
         columns = (*columns, class_column(model.target_name_, classes, names))
@@ -49,15 +45,12 @@ def page_data(model: Any, target: str | None = None, title: str | None = None) -
         "format": FORMAT,
         "version": __version__,
         "title": title or "What if?",
-        "model": _facts(asked, parts),
+        "model": _facts(asked, part),
         "columns": [_column_data(column) for column in columns],
         "slots": [len(slot.patterns) + other for slot, other in zip(slots, has_other, strict=True)],
         "patterns": [len(slot.patterns) for slot in slots],
-        "logWeight": as_base64(_log_weights(asked, parts), np.float32),
-        "parts": [
-            _part_data(part, circuit.is_deterministic)
-            for part, circuit in zip(parts, structures, strict=True)
-        ],
+        "logWeight": as_base64(_log_weights(asked, part), np.float32),
+        "parts": [_part_data(part, circuit.is_deterministic)],
         "componentValue": None if component_class is None else as_base64(component_class, np.int32),
         "target": _target_place(columns, target, model),
     }
@@ -85,19 +78,19 @@ def _target_place(columns: tuple[PageColumn, ...], target: str | None, model: An
     return names.index(target)
 
 
-def _log_weights(model: Model, parts: list[PagePart]) -> FloatArray:
+def _log_weights(model: Model, part: PagePart) -> FloatArray:
     """The logs of the components' weights, which add up to one."""
-    log_weight = log_weights_of(model) + np.concatenate([part.log_total for part in parts])
+    log_weight = log_weights_of(model) + part.log_total
     total = np.logaddexp.reduce(log_weight)
     if total == -np.inf:
         raise ValueError("The model gives every row probability zero: there is nothing to explore.")
     return np.asarray(log_weight - total)
 
 
-def _facts(model: Model, parts: list[PagePart]) -> dict[str, Any]:
+def _facts(model: Model, part: PagePart) -> dict[str, Any]:
     return {
         "kind": "mixture" if isinstance(model, Mixture) else "circuit",
-        "components": sum(part.n_components for part in parts),
+        "components": part.n_components,
         "variables": model.n_vars,
         "edges": model.n_edges,
         "parameters": model.n_parameters,

@@ -3,8 +3,7 @@
 In:  a model.
 Out: its state; and from the state in an `Archive` the model, every number checked.
 
-A mixture's state is that of its structure and more; components with their own structures lie one
-after another.
+A mixture's state is that of its structure and more.
 """
 
 from __future__ import annotations
@@ -13,11 +12,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.normalization import why_not_a_distribution
 from strudel.circuits.predictor import PredictorCircuit
@@ -76,20 +72,12 @@ def _check_parameters(archive: Archive, circuit: Circuit, edge_log_theta: FloatA
 
 def _structure_from_state(archive: Archive, part: str = "circuit") -> Circuit:
     """A circuit whose parameters may not matter."""
-    vtree, arrays = _read_arrays(archive, part, part)
-    return Circuit(vtree, **arrays, feature_names=_names(archive))
-
-
-def _read_arrays(archive: Archive, part: str, circuits: str) -> tuple[Vtree, dict[str, AnyArray]]:
-    """The vtree of a part, and the arrays of one circuit or of several."""
     arrays = {
-        name: archive.read_array(
-            f"{part if name.startswith('vtree') else circuits}.{name}", (dtype,)
-        )
+        name: archive.read_array(f"{part}.{name}", (dtype,))
         for name, (dtype, _) in _CIRCUIT_ARRAYS.items()
     }
     vtree = Vtree(*(arrays.pop(f"vtree_{side}") for side in ("left", "right", "var")))
-    return vtree, arrays
+    return Circuit(vtree, **arrays, feature_names=_names(archive))
 
 
 def _names(archive: Archive) -> tuple[str, ...] | None:
@@ -112,61 +100,14 @@ def names_from(names: Any, code: Any = None) -> tuple[str, ...] | None:
 
 def mixture_state(mixture: Mixture, part: str = "circuit") -> State:
     """The structure, a column of parameters per component, and the weights."""
-    if isinstance(mixture, CircuitMixture):
-        return _own_structures_state(mixture)
     meta, arrays = circuit_state(mixture.structure, part)
     arrays["mixture.edge_log_theta"] = mixture.edge_log_theta.astype("<f8")
     arrays["mixture.log_weight"] = mixture.log_weight.astype("<f8")
     return meta | {"version": 2}, arrays
 
 
-def _own_structures_state(mixture: CircuitMixture) -> State:
-    """The arrays of all components one after another, and where each begins."""
-    parts = mixture.circuits
-    meta, arrays = circuit_state(parts[0])
-    states = [circuit_state(part)[1] for part in parts]
-    for name in list(_CIRCUIT_ARRAYS)[3:]:  # the vtree is the same
-        arrays[f"components.{name}"] = np.concatenate([one[f"circuit.{name}"] for one in states])
-        del arrays[f"circuit.{name}"]
-    for name, sizes in (
-        ("node_first", [part.n_nodes for part in parts]),
-        ("edge_first", [part.n_edges for part in parts]),
-    ):
-        arrays[f"components.{name}"] = np.cumsum([0, *sizes]).astype("<i8")
-    arrays["mixture.log_weight"] = mixture.log_weight.astype("<f8")
-    return meta | {"version": 3, "structures": "per_component"}, arrays
-
-
-def _own_structures_from_state(archive: Archive) -> CircuitMixture:
-    vtree, columns = _read_arrays(archive, "circuit", "components")
-    log_weight = archive.read_array("mixture.log_weight", ("<f8",))
-    first = {
-        what: archive.read_array(f"components.{what}_first", ("<i8",)) for what in ("node", "edge")
-    }
-    n_rows = {"node": len(columns["node_vtree"]), "edge": len(columns["edge_left"])}
-    for what, starts in first.items():
-        if (
-            len(starts) != len(log_weight) + 1
-            or starts[0] != 0
-            or starts[-1] != n_rows[what]
-            or np.any(starts[1:] < starts[:-1])
-        ):
-            raise FileFormatError(f"components.{what}_first does not say where components begin")
-    circuits = []
-    for c in range(len(log_weight)):
-        nodes, edges = (slice(starts[c], starts[c + 1]) for starts in first.values())
-        # One entry more than nodes for every component.
-        parts = {"node_vtree": nodes, "node_edges": slice(nodes.start + c, nodes.stop + c + 1)}
-        arrays = {name: column[parts.get(name, edges)].copy() for name, column in columns.items()}
-        circuits.append(Circuit(vtree, **arrays, feature_names=_names(archive)))
-        _check_parameters(archive, circuits[-1], circuits[-1].edge_log_theta)
-    return CircuitMixture(circuits, log_weight)
-
-
 def mixture_from_state(archive: Archive, part: str = "circuit") -> Mixture:
-    """A mixture of either kind."""
-    if archive.meta.get("structures") == "per_component":
-        return _own_structures_from_state(archive)
+    """A mixture."""
     mixture = Mixture(
         _structure_from_state(archive, part),
         archive.read_array("mixture.edge_log_theta", ("<f8",), n_axes=2),

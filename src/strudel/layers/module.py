@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.on_device.levels import choice_edges
 from strudel.circuits.on_device.passes import (
@@ -32,7 +31,7 @@ from strudel.circuits.on_device.passes import (
 )
 from strudel.circuits.properties import check_properties
 from strudel.queries.arguments import given_rows, log_density_in
-from strudel.queries.model import Part, log_weights_of, parts_of
+from strudel.queries.model import log_weights_of, part_of
 
 if TYPE_CHECKING:
     from strudel.queries.model import Model
@@ -47,8 +46,8 @@ class CircuitModule(nn.Module):
 
     Attributes
     ----------
-    logits : ParameterList
-        One tensor `(n_parameters, n_components)` per structure.
+    logits : Parameter of shape (n_parameters, n_components)
+        Of the edges with a choice.
     weight_logits : Parameter of shape (n_components,)
         Of the components' weights.
 
@@ -65,10 +64,11 @@ class CircuitModule(nn.Module):
         super().__init__()
         dtype = dtype or torch.get_default_dtype()
         self.model = model
-        for part in parts_of(model):
-            check_properties(part.structure, "to_torch", "smooth", "decomposable")
-        self.structures = nn.ModuleList(_Structure(part.structure) for part in parts_of(model))
-        self.logits = nn.ParameterList(_logits_of(part, dtype) for part in parts_of(model))
+        part = part_of(model)
+        check_properties(part.structure, "to_torch", "smooth", "decomposable")
+        self.structure = _Structure(part.structure)
+        logs, _ = choice_parameters(part.structure, part.edge_log_theta)
+        self.logits = nn.Parameter(torch.tensor(logs, dtype=dtype))
         self.weight_logits = nn.Parameter(torch.tensor(log_weights_of(model), dtype=dtype))
 
     @property
@@ -82,16 +82,13 @@ class CircuitModule(nn.Module):
         return len(self.weight_logits)
 
     @property
-    def n_parameters(self) -> list[int]:
-        """Logits of one component, per structure: what `params` of `log_prob` has for each row."""
-        return [len(logits) for logits in self.logits]
+    def n_parameters(self) -> int:
+        """Logits of one component: what `params` of `log_prob` has for each row."""
+        return len(self.logits)
 
-    def log_theta(self) -> list[Tensor]:
-        """The logs of the parameters, `(n_parameters, n_components)` per structure."""
-        return [
-            structure.normalise(logits)
-            for structure, logits in zip(self.structures, self.logits, strict=True)
-        ]
+    def log_theta(self) -> Tensor:
+        """The logs of the parameters, `(n_parameters, n_components)`."""
+        return self.structure.normalise(self.logits)
 
     def log_weight(self) -> Tensor:
         """The logs of the components' weights."""
@@ -107,7 +104,7 @@ class CircuitModule(nn.Module):
         *,
         mask: Tensor | None = None,
         soft: Tensor | None = None,
-        params: Tensor | list[Tensor] | None = None,
+        params: Tensor | None = None,
     ) -> Tensor:
         """Log-probability of every row, unknown values summed out.
 
@@ -122,16 +119,14 @@ class CircuitModule(nn.Module):
             Instead of `x`: the likelihoods of the values 0 and 1 of every variable. Each times its
             gradient is a marginal probability.
         params : tensor of shape (n_rows, n_parameters) or (n_rows, n_parameters, n_components)
-            Logits for every row, as a network gives them, instead of the module's own; a list with
-            one tensor per structure if components have structures of their own.
+            Logits for every row, as a network gives them, instead of the module's own.
 
         Returns
         -------
         tensor of shape (n_rows,)
         """
         if params is not None and x is None and soft is None:
-            some = params if isinstance(params, Tensor) else params[0]
-            x = self.weight_logits.new_full((len(some), self.n_vars), torch.nan)
+            x = self.weight_logits.new_full((len(params), self.n_vars), torch.nan)
         literals = self._literals(x, mask, soft)
         log_p = self._mix(self._component_log_prob(literals, self._by_row(params, literals)))
         if x is None or isinstance(x, Tensor) or mask is not None:
@@ -161,11 +156,11 @@ class CircuitModule(nn.Module):
                 "The most probable state of a mixture needs a search: "
                 "strudel.most_probable_state(module.to_model(), ...)."
             )
-        check_properties(self._circuit(), "most_probable_state", "deterministic")
+        check_properties(self.structure.circuit, "most_probable_state", "deterministic")
         with torch.no_grad():
             literals = self._literals(x, None, None)
-            log_theta = self._by_row(None, literals)[0]
-            value, taken = best_literals(literals, log_theta, self.structures[0].plan())
+            log_theta = self._by_row(None, literals)
+            value, taken = best_literals(literals, log_theta, self.structure.plan())
         return taken[1::2].T.to(self.weight_logits.dtype), value
 
     def sample(
@@ -176,33 +171,30 @@ class CircuitModule(nn.Module):
         if literals.shape[1] != 1:
             raise ValueError(f"given must be one row, but has {literals.shape[1]}.")
         with torch.no_grad():
-            all_theta = self._by_row(None, literals)
-            joint = self._component_log_prob(literals, all_theta)[0] + self.log_weight()
+            theta = self._by_row(None, literals)
+            joint = self._component_log_prob(literals, theta)[0] + self.log_weight()
             if not torch.isfinite(joint).any():
                 raise ValueError("What is given has probability zero.")
             component = torch.multinomial(
                 torch.softmax(joint, dim=0), n_samples, replacement=True, generator=generator
             )
             rows = joint.new_empty((n_samples, self.n_vars))
-            start = 0
-            for structure, theta in zip(self.structures, all_theta, strict=True):
-                own = torch.nonzero((component >= start) & (component < start + theta.shape[2]))
-                for some in torch.split(own[:, 0], structure.rows_at_a_time(theta)):
-                    taken = drawn_literals(
-                        literals.expand(-1, len(some), -1),
-                        theta[:, 0, component[some] - start].unsqueeze(2),
-                        structure.plan(),
-                        generator,
-                    )
-                    rows[some] = taken[1::2].T.to(rows.dtype)
-                start += theta.shape[2]
+            size = self.structure.rows_at_a_time(theta)
+            for some in torch.split(torch.arange(n_samples, device=rows.device), size):
+                taken = drawn_literals(
+                    literals.expand(-1, len(some), -1),
+                    theta[:, 0, component[some]].unsqueeze(2),
+                    self.structure.plan(),
+                    generator,
+                )
+                rows[some] = taken[1::2].T.to(rows.dtype)
         return rows
 
     def entropy(self) -> Tensor:
         """Entropy in nats, exact for a deterministic circuit; can be differentiated."""
         self._check_single("entropy")
-        log_theta = self.log_theta()[0][:, 0]
-        flow = reach(with_fixed(log_theta), self.structures[0].plan())
+        log_theta = self.log_theta()[:, 0]
+        flow = reach(with_fixed(log_theta), self.structure.plan())
         return -(flow * torch.where(log_theta > -torch.inf, log_theta, 0.0)).sum()
 
     def kl(self, other: CircuitModule) -> Tensor:
@@ -214,32 +206,19 @@ class CircuitModule(nn.Module):
                 "kl compares two modules on one structure; strudel.kl_divergence compares any two "
                 "models on one vtree."
             )
-        mine, theirs = self.log_theta()[0][:, 0], other.log_theta()[0][:, 0]
-        flow = reach(with_fixed(mine), self.structures[0].plan())
+        mine, theirs = self.log_theta()[:, 0], other.log_theta()[:, 0]
+        flow = reach(with_fixed(mine), self.structure.plan())
         is_used = flow > 0
         return torch.where(is_used, flow * torch.where(is_used, mine - theirs, 0.0), 0.0).sum()
 
     def to_model(self) -> Model:
         """The circuit or mixture with the parameters that the module has now."""
-        log_theta = [
-            structure.all_edges(own)
-            for structure, own in zip(self.structures, self.log_theta(), strict=True)
-        ]
+        log_theta = self.structure.all_edges(self.log_theta())
         if isinstance(self.model, Circuit):
-            return self.model.with_parameters(log_theta[0][:, 0])
+            return self.model.with_parameters(log_theta[:, 0])
         log_weight = _as_array(self.log_weight())
         log_weight = log_weight - np.log(np.exp(log_weight).sum())
-        found: Mixture
-        if isinstance(self.model, CircuitMixture):
-            circuits = [
-                structure.circuit.with_parameters(own[:, c])
-                for structure, own in zip(self.structures, log_theta, strict=True)
-                for c in range(own.shape[1])
-            ]
-            found = CircuitMixture(circuits, log_weight)
-        else:
-            found = Mixture(self.model.structure, log_theta[0], log_weight)
-        return found
+        return Mixture(self.model.structure, log_theta, log_weight)
 
     def to_model_of(self, model: Model) -> Model:
         """`to_model` with the names and the code of a model on the same structure."""
@@ -247,39 +226,22 @@ class CircuitModule(nn.Module):
             raise ValueError("The module was not made from a model of this structure.")
         return self.to_model().with_names(model.feature_names).with_table_code(model.table_code)
 
-    def _circuit(self) -> Circuit:
-        circuit: Circuit = self.structures[0].circuit
-        return circuit
-
-    def _component_log_prob(self, literals: Tensor, log_theta: list[Tensor]) -> Tensor:
+    def _component_log_prob(self, literals: Tensor, log_theta: Tensor) -> Tensor:
         """Log-probability of every row under every component."""
-        found = [
-            root_value(literals, own, structure.index, structure.layout)
-            for structure, own in zip(self.structures, log_theta, strict=True)
-        ]
-        return torch.cat(found, dim=1)
+        return root_value(literals, log_theta, self.structure.index, self.structure.layout)
 
-    def _by_row(self, params: Any, literals: Tensor) -> list[Tensor]:
-        """Log-parameters `(n_parameters + 2, 1 or n_rows, k)` per structure."""
+    def _by_row(self, params: Tensor | None, literals: Tensor) -> Tensor:
+        """Log-parameters `(n_parameters + 2, 1 or n_rows, k)`."""
         if params is None:
-            return [with_fixed(log_theta.unsqueeze(1)) for log_theta in self.log_theta()]
-        given = [params] if isinstance(params, Tensor) else list(params)
-        if len(given) != len(self.structures):
+            return with_fixed(self.log_theta().unsqueeze(1))
+        table = params.unsqueeze(2) if params.ndim == 2 else params
+        if table.shape != (literals.shape[1], *self.logits.shape):
             raise ValueError(
-                f"params must be one tensor per structure, {len(self.structures)}, "
-                f"but got {len(given)}."
+                f"params must be of shape {(literals.shape[1], *self.logits.shape)}, "
+                f"but got {tuple(params.shape)}."
             )
-        found = []
-        for structure, logits, own in zip(self.structures, given, self.logits, strict=True):
-            table = logits.unsqueeze(2) if logits.ndim == 2 else logits
-            if table.shape != (literals.shape[1], *own.shape):
-                raise ValueError(
-                    f"params must be of shape {(literals.shape[1], *own.shape)}, "
-                    f"but got {tuple(logits.shape)}."
-                )
-            rows = table.to(self.weight_logits.dtype).transpose(0, 1)
-            found.append(with_fixed(structure.normalise(rows)))
-        return found
+        rows = table.to(self.weight_logits.dtype).transpose(0, 1)
+        return with_fixed(self.structure.normalise(rows))
 
     def _mix(self, log_p: Tensor) -> Tensor:
         if self.n_components == 1:
@@ -321,7 +283,7 @@ class CircuitModule(nn.Module):
     def _check_single(self, query: str) -> None:
         if self.n_components > 1:
             raise ValueError(f"{query} is exact for circuits, but this is a mixture.")
-        check_properties(self._circuit(), query, "deterministic")
+        check_properties(self.structure.circuit, query, "deterministic")
 
 
 class _Structure(nn.Module):
@@ -371,18 +333,8 @@ def _as_array(tensor: Tensor) -> FloatArray:
     return tensor.detach().cpu().to(torch.float64).numpy()
 
 
-def _logits_of(part: Part, dtype: torch.dtype) -> nn.Parameter:
-    logs, _ = choice_parameters(part.structure, part.edge_log_theta)
-    return nn.Parameter(torch.tensor(logs, dtype=dtype))
-
-
 def _is_same_structure(one: Model, other: Model) -> bool:
-    mine, theirs = parts_of(one), parts_of(other)
-    names = ("node_edges", "edge_left", "edge_right")
-    return len(mine) == len(theirs) and all(
-        a.n_components == b.n_components
-        and all(
-            np.array_equal(getattr(a.structure, name), getattr(b.structure, name)) for name in names
-        )
-        for a, b in zip(mine, theirs, strict=True)
+    mine, theirs = part_of(one), part_of(other)
+    return mine.n_components == theirs.n_components and all(
+        map(np.array_equal, mine.structure.edges, theirs.structure.edges)
     )

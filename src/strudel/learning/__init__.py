@@ -1,7 +1,7 @@
 """Rows -> a learned `Circuit` or `Mixture`.
 
 Reading order: `fit` (the way of every fit), `search_options` and `mixture_methods`, `parameters`,
-`search` with `growing`, `history`, `mixtures`; then `compression`, `incomplete` (rows with unknown
+`search` with `growing`, `history`, `mixtures`; then `incomplete` (rows with unknown
 values), `supervised` and `partitioned`. `journal` lets a fit that was killed continue.
 """
 

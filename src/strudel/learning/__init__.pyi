@@ -2,13 +2,11 @@
 from .search_options import Greedy as Greedy
 from .search_options import BestFirst as BestFirst
 from .search_options import LearnPSDD as LearnPSDD
-from .search_options import Beam as Beam
 from .search_options import Race as Race
 from .search_options import SearchOptions as SearchOptions
 from .mixture_methods import EM as EM
 from .mixture_methods import BaggedEM as BaggedEM
 from .mixture_methods import Boosting as Boosting
-from .mixture_methods import PerComponent as PerComponent
 from .mixture_methods import Continuous as Continuous
 from .mixture_methods import MixtureOptions as MixtureOptions
 
@@ -20,11 +18,9 @@ from .prepared_rows import LogLikelihoods as LogLikelihoods
 from .search.learn_structure import learn_structure as learn_structure
 from .parameters import fit_parameters as fit_parameters
 from .history import History as History
-from .compression.compress import compress as compress
 
 # mixtures
 from .mixtures.em import fit_mixture as fit_mixture
-from .mixtures.per_component import fit_circuit_mixture as fit_circuit_mixture
 from .history import MixtureHistory as MixtureHistory
 from .mixtures.choose import Trial as Trial
 

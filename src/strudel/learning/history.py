@@ -124,10 +124,6 @@ class History(Record):
         # Without validation rows (nan) the latest circuit is the best one.
         self._append(row, is_best=not self._rows or not row[2] <= self._rows[self.best][2])
 
-    def follow(self, rows: list[tuple[float, ...]]) -> None:
-        """Let the rows up to the best one be those of its own path."""
-        self._rows[: self.best + 1] = rows
-
     def after(self, earlier: History) -> History:
         """The rows behind those of an earlier history, from whose best circuit the search went on.
 

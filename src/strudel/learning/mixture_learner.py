@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel._compiling import Clock, now
+from strudel._compiling import Clock
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.learning.effort import ACCURATE, Effort
@@ -26,7 +26,6 @@ from strudel.learning.mixture_methods import (
     Continuous,
     Method,
     MixtureOptions,
-    PerComponent,
 )
 from strudel.learning.mixtures.choose import (
     COMPONENTS,
@@ -39,7 +38,6 @@ from strudel.learning.mixtures.choose import (
     describe,
     prefixes_of,
 )
-from strudel.learning.mixtures.per_component import learn_own_structures
 from strudel.learning.prepared_rows import Prepared, rows_of_codes
 from strudel.learning.progress import Reporter
 from strudel.learning.search.learn_structure import first_circuit
@@ -47,7 +45,6 @@ from strudel.learning.search_options import SearchOptions
 from strudel.queries.model import Model
 from strudel.trees.vtree import Vtree
 
-OWN_COMPONENTS = (2, 5, 10, 20)  # tried in this order, while validation improves
 CHOSEN_ON = 50_000  # rows of a partitioned table on which numbers are chosen
 STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
 # Of what is left, where values are unknown: the model that completes the rows first, learning from
@@ -233,9 +230,7 @@ class MixtureLearner:
     trials: list[Trial]
 
     def learn(self, rows: Prepared) -> LearnedMixture:
-        """A mixture of components with a shared structure, or each with its own."""
-        if isinstance(self.task.method, PerComponent):
-            return self._per_component(rows, self.task.method)
+        """A mixture of components with a shared structure."""
         if isinstance(self.task.method, Continuous):
             from strudel.learning.learn_continuous import learn_continuous  # late: needs torch
 
@@ -449,61 +444,3 @@ class MixtureLearner:
             "n_runs": mixture.n_components // n_components,
             "valid": rows.mean_log_likelihood(mixture, "valid"),
         }
-
-    def _per_component(self, rows: Prepared, method: PerComponent) -> LearnedMixture:
-        """Grow components with their own structure, of several sizes if that is to be chosen."""
-        task, search = self.task, self.task.search
-        if not task.chooses_splits:  # all of them, whatever the validation rows say
-            search = replace(search, patience=np.iinfo(np.int64).max)
-        started = now()
-        is_choosing = task.n_components == "auto"
-        sizes = [k for k in OWN_COMPONENTS if k <= task.max_components] if is_choosing else []
-        best: LearnedMixture | None = None
-
-        def train(k: int, n_bags: int | None) -> LearnedMixture:
-            words = f"{k} component{'s' if k > 1 else ''}, "
-            learned = learn_own_structures(
-                rows.train,
-                rows.valid,
-                search=search,
-                options=replace(task.options, n_components=k, max_seconds=self.clock.left()),
-                n_bags=n_bags,
-                rng=rows.rng,
-                on_iteration=lambda history: self.report.train_step(history, words),
-                start=rows.start,
-            )
-            chosen = self.chosen(rows, learned.mixture, learned.n_splits, k)
-            if is_choosing and n_bags is None:
-                self.trials.append(
-                    Trial(
-                        learned.n_splits,
-                        k,
-                        chosen["n_runs"],
-                        learned.strength,
-                        chosen["valid"],
-                        now() - started,
-                    )
-                )
-            return LearnedMixture(learned.mixture, learned.history, chosen)
-
-        try:
-            for k in sizes:
-                learned = train(k, None)
-                is_better = best is None or learned.chosen["valid"] > best.chosen["valid"]
-                stopped = learned.history.stopped_because
-                best = learned if best is None or is_better else best
-                if stopped in CUT:
-                    best.history.stopped_because = stopped
-                    return best
-                if not is_better:  # more components are worse still
-                    break
-            if best is None:
-                return train(task.sizes[0], method.n_bags)
-            if method.n_bags is None:
-                return best
-            return train(best.chosen["n_components"], method.n_bags)
-        except KeyboardInterrupt:
-            if best is None:
-                raise
-            best.history.stopped_because = "interrupted"
-            return best

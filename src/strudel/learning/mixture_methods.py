@@ -1,8 +1,8 @@
 """How to train a mixture: one small object for each method.
 
 In:  options by name.
-Out: `EM`, `BaggedEM`, `Boosting`, `PerComponent`, `Continuous` or `Auto`; and `MixtureOptions`, one
-     frozen object that travels through the learner.
+Out: `EM`, `BaggedEM`, `Boosting`, `Continuous` or `Auto`; and `MixtureOptions`, one frozen
+     object that travels through the learner.
 """
 
 from __future__ import annotations
@@ -125,40 +125,6 @@ class Boosting(EMMethod):
 
 
 @dataclass(kw_only=True)
-class PerComponent(EMMethod):
-    """Each component grows its own structure on the rows it is responsible for.
-
-    Splits and EM steps take turns. Slower than one structure for all, and better only with few
-    components. Components stop growing after 100 splits and 15 rounds without a better
-    validation likelihood. "auto" components are 2, 5, 10 or 20.
-
-    Parameters
-    ----------
-    n_bags : int, optional
-        Learn on this many bootstrap samples of the rows instead, and average.
-    n_runs : int, default=1
-        Runs from different starts whose mixtures are averaged; not together with `n_bags`.
-    init_params : {"kmeans", "k-means++", "random"}, default="kmeans"
-        First responsibilities.
-    n_init, max_iter, patience, tol
-        As in `EMMethod`.
-    """
-
-    n_bags: int | None = None
-    n_runs: int = 1
-    init_params: InitParams = "kmeans"
-
-    def check(self) -> None:
-        """Refuse values that no option of this kind may have."""
-        super().check()
-        check_count("n_bags", self.n_bags, may_be_none=True)
-        check_count("n_runs", self.n_runs)
-        check_choice("init_params", self.init_params, get_args(InitParams))
-        if self.n_bags is not None and self.n_runs != 1:
-            raise ValueError("PerComponent takes n_bags or n_runs, not both.")
-
-
-@dataclass(kw_only=True)
 class Continuous(Method):
     """A network makes the parameters of every component from a point: many components, few numbers.
 
@@ -246,7 +212,6 @@ METHODS: dict[str, type[Method]] = {
     "em": EM,
     "bagged_em": BaggedEM,
     "boosting": Boosting,
-    "per_component": PerComponent,
     "continuous": Continuous,
 }
 

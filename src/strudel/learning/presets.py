@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from strudel.data.argument_checks import check_choice
 from strudel.learning.options import named_options
-from strudel.learning.search_options import SEARCHES, Beam, SearchOptions
+from strudel.learning.search_options import SEARCHES, SearchOptions
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"search": "greedy", "smoothing": "uniform", "patience": 100},
@@ -39,8 +39,6 @@ def with_preset(preset: str, **given: Any) -> tuple[SearchOptions, int | Literal
     if options.get("max_seconds") == math.inf:
         options["max_seconds"] = None
     search = named_options("search", options["search"], SEARCHES)
-    if isinstance(search, Beam) and given.get("vtree") is None:  # a beam has one start
-        options.pop("vtree", None)
     if search.sampled_rows is not None:
         sampled_rows = search.sampled_rows
     return SearchOptions(**options | {"search": search}), sampled_rows or None

@@ -1,8 +1,8 @@
 """How to search for the structure of a circuit: one small object for each search.
 
 In:  options by name.
-Out: `Greedy`, `BestFirst`, `LearnPSDD`, `Beam` or `Race`; and `SearchOptions`, which holds one of
-     them together with what all searches share, and travels through the learner.
+Out: `Greedy`, `BestFirst`, `LearnPSDD` or `Race`; and `SearchOptions`, which holds one of them
+     together with what all searches share, and travels through the learner.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ TieRule = Literal["root_first", "depth_first"]
 Copies = Literal["minimal", "depth", "complete"]
 OperationScore = Literal["per_edge", "gain", "heuristic"]
 Sides = Literal["left", "both"]
-Selection = Literal["train", "valid"]
 Init = Literal["chow_liu", "independent"]
 CircuitSmoothing = Literal["uniform", "hierarchical"]
 
@@ -90,39 +89,6 @@ class Greedy(Search):
         check_choice("variable_score", self.variable_score, get_args(VariableScore))
         check_choice("tie_rule", self.tie_rule, get_args(TieRule))
         check_count("copy_depth", self.copy_depth, 0)
-
-
-@dataclass(kw_only=True)
-class Beam(Greedy):
-    """Keep the best few circuits after every step of the greedy search instead of one.
-
-    Each circuit of the beam is split at its `width` edges of highest score. A step of a beam of 5
-    takes 13 to 50 times as long as a greedy one.
-
-    Parameters
-    ----------
-    width : int, default=5
-        Circuits in the beam. One is the greedy search.
-    selection : {"train", "valid"}, default="train"
-        The likelihood by which circuits stay in the beam.
-    kl_threshold : float, optional
-        Leave a circuit out of the beam if the Kullback-Leibler divergence, in nats, of a better one
-        from it is smaller: a more varied beam, at the cost of some passes over whole circuits per
-        step. Circuits of equal size and likelihood are always left out.
-    edge_score, variable_score, tie_rule, copy_depth, sampled_rows, structure_rows
-        As in `Greedy`.
-    """
-
-    width: int = 5
-    selection: Selection = "train"
-    kl_threshold: float | None = None
-
-    def check(self) -> None:
-        """Refuse values that no option of this kind may have."""
-        super().check()
-        check_count("width", self.width)
-        check_choice("selection", self.selection, get_args(Selection))
-        check_size("kl_threshold", self.kl_threshold, may_be_none=True)
 
 
 @dataclass(kw_only=True)
@@ -260,7 +226,6 @@ SEARCHES: dict[str, type[Search]] = {
     "greedy": Greedy,
     "best_first": BestFirst,
     "learnpsdd": LearnPSDD,
-    "beam": Beam,
     "race": Race,
 }
 
@@ -271,7 +236,7 @@ class SearchOptions:
 
     Parameters
     ----------
-    search : Greedy, BestFirst, LearnPSDD, Beam, Race, or the name of one
+    search : Greedy, BestFirst, LearnPSDD, Race, or the name of one
         How the next circuit is found.
     init : {"chow_liu", "independent"}, optional
         The first circuit: the tree-shaped network with the most mutual information that fits the

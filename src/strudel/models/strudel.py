@@ -29,7 +29,6 @@ from strudel.learning.mixture_methods import (
     Boosting,
     Continuous,
     Method,
-    PerComponent,
 )
 from strudel.learning.mixtures.choose import Trial
 from strudel.learning.options import named_options
@@ -60,23 +59,21 @@ class Strudel(DensityEstimator):
         circuit, unless `n_components` says otherwise. "fast" takes seconds, "accurate" what it
         needs: where PyTorch is installed, networks that tie thousands of components take part; a
         single circuit is searched for in several ways within four minutes.
-    method : str or EM, BaggedEM, Boosting, PerComponent, Continuous; default="auto"
+    method : str or EM, BaggedEM, Boosting, Continuous; default="auto"
         How components are trained: "em" on all rows; "bagged_em", EM on bootstrap samples of the
         rows, averaged; "boosting", components added one after another where the mixture so far
-        fails; "per_component", a structure for every component; "continuous", many components
-        whose parameters a network makes, which needs PyTorch. A name stands for the object with its
-        defaults, for example ``BaggedEM(n_bags=5)``. "auto" is "em" for a given number of
-        components; else the average of several mixtures by EM, with weights found on the validation
-        rows.
-    search : str or Greedy, BestFirst, LearnPSDD, Beam, Race; default="auto"
+        fails; "continuous", many components whose parameters a network makes, which needs PyTorch.
+        A name stands for the object with its defaults, for example ``BaggedEM(n_bags=5)``. "auto"
+        is "em" for a given number of components; else the average of several mixtures by EM, with
+        weights found on the validation rows.
+    search : str or Greedy, BestFirst, LearnPSDD, Race; default="auto"
         How the structure grows: "greedy" is Algorithm 2 of the paper; "best_first" takes the split
         or clone with the largest gain per new parameter, anywhere in the circuit; "learnpsdd"
-        takes the one with the largest gain per new edge, with deeper copies; "beam" keeps several
-        circuits after every step; "race" runs best-first search and LearnPSDD side by side. A
-        name stands for the object with its defaults, for example ``LearnPSDD(copies="minimal")``.
-        "auto" is "greedy" for a single circuit ("race" for the preset "accurate") and where
-        `max_splits` and the number of components are given, else "best_first". A mixture takes
-        "greedy" or "best_first".
+        takes the one with the largest gain per new edge, with deeper copies; "race" runs best-first
+        search and LearnPSDD side by side. A name stands for the object with its defaults, for
+        example ``LearnPSDD(copies="minimal")``. "auto" is "greedy" for a single circuit ("race" for
+        the preset "accurate") and where `max_splits` and the number of components are given, else
+        "best_first". A mixture takes "greedy" or "best_first".
     init : {"chow_liu", "independent"}, optional
         The first circuit: the tree-shaped network with the most mutual information that fits the
         vtree, which is the Chow-Liu tree for the vtree made from it; or all variables
@@ -225,8 +222,7 @@ class Strudel(DensityEstimator):
             multiplied in first. With the same rows, give `X_valid` or a number as `random_state`:
             otherwise rows that it has learned from are held out to decide when to stop.
         checkpoint : Checkpoint, optional
-            A file from which a fit that was killed continues. A beam search, boosting and
-            components with their own structure start again.
+            A file from which a fit that was killed continues. Boosting starts again.
         callback : callable, optional
             Called after every step with a `Progress`: the stage, the step, the log-likelihoods so
             far and the seconds. A `KeyboardInterrupt` raised in it ends the fit like Ctrl-C.
@@ -401,7 +397,7 @@ class Strudel(DensityEstimator):
             device=self._device(method, is_partitioned),
         )
         is_chosen = self.max_splits is None or not isinstance(n_components, int)
-        search = self._search_options(method, is_chosen)
+        search = self._search_options(is_chosen)
         n_splits: Any = "auto" if is_chosen else search.max_splits
         is_automatic = isinstance(method, Auto) and method.continuous is None
         effort = EFFORTS[self.preset or "default"] if is_automatic else ACCURATE
@@ -419,7 +415,7 @@ class Strudel(DensityEstimator):
                 raise ValueError(f"n_components is {size}, but max_components allows only {most}.")
         if not sizes:
             raise ValueError("n_components must hold at least one number, but is empty.")
-        if several and isinstance(method, Boosting | PerComponent | Continuous):
+        if several and isinstance(method, Boosting | Continuous):
             raise ValueError(
                 "A list as n_components needs the method em or bagged_em, but method is "
                 f"{self.method!r}."
@@ -440,7 +436,7 @@ class Strudel(DensityEstimator):
     def _device(self, method: Method, is_partitioned: bool) -> Any:
         """Where components learn; None for the CPU."""
         problem = None
-        if isinstance(method, Boosting | PerComponent):
+        if isinstance(method, Boosting):
             problem = f"the method em, bagged_em or continuous, but method is {self.method!r}"
         elif is_partitioned:
             problem = "a table in memory, but X is partitioned"
@@ -450,12 +446,12 @@ class Strudel(DensityEstimator):
             raise ValueError(f"device={self.device!r} needs {problem}: use device='cpu'.")
         return None
 
-    def _search_options(self, method: Method, is_chosen: bool) -> SearchOptions:
+    def _search_options(self, is_chosen: bool) -> SearchOptions:
         """How the structure grows, and how far."""
         check_count("max_splits", self.max_splits, 0, may_be_none=True)
         search = self.search
         if isinstance(search, str) and search == "auto":
-            is_greedy = isinstance(method, PerComponent) or self.preset == "paper" or not is_chosen
+            is_greedy = self.preset == "paper" or not is_chosen
             search = "greedy" if is_greedy else "best_first"
         kind = named_options("search", search, SEARCHES)
         if type(kind) not in (Greedy, BestFirst):
@@ -463,18 +459,7 @@ class Strudel(DensityEstimator):
                 "search must be 'auto', 'greedy' or 'best_first', or a Greedy or BestFirst object, "
                 f"for a mixture, but is {self.search!r}. Use n_components=1 for a single circuit."
             )
-        if isinstance(kind, BestFirst) and isinstance(method, PerComponent):
-            raise ValueError(
-                "search='best_first' grows one structure for all components: use search='greedy' "
-                "for method='per_component'."
-            )
         check_vtree(self.vtree, self.constraint)
-        is_auto = isinstance(self.vtree, str) and self.vtree == "auto"
-        if is_auto and isinstance(method, PerComponent):
-            raise ValueError(
-                "vtree='auto' compares structures that all components share: name a vtree for "
-                "method='per_component'."
-            )
         if kind.sampled_rows:
             raise ValueError("sampled_rows is for single circuits: leave it out for a mixture.")
         patience = 100 if is_chosen else max(1, int(self.max_splits or 0))

@@ -20,8 +20,7 @@ from strudel import algebra, predictions, queries
 from strudel._compiling import Compiled, compiled, on_compile
 from strudel._numba import nothing_plain
 from strudel._types import AnyArray
-from strudel.learning.mixture_methods import EM, BaggedEM, Boosting, PerComponent
-from strudel.learning.search_options import Beam
+from strudel.learning.mixture_methods import EM, BaggedEM, Boosting
 from strudel.models.classifier import StrudelClassifier
 from strudel.models.imputer import StrudelImputer
 from strudel.models.strudel import Strudel
@@ -96,12 +95,10 @@ def _steps(rows: AnyArray) -> dict[str, Step]:
         "the preset fast": lambda: circuit(preset="fast"),
         "the preset accurate": lambda: circuit(preset="accurate", max_seconds=2.0),
         "LearnPSDD": lambda: circuit(search="learnpsdd"),
-        "beam search": lambda: circuit(search=Beam(width=2)),
         "mixtures by EM": lambda: mixture.fit(rows),
         "the choice of a mixture": lambda: mixed("auto", max_components=30, max_seconds=2.0),
         "bagged EM": lambda: mixed(method=BaggedEM(n_bags=2, max_iter=2)),
         "boosting": lambda: mixed(method=Boosting()),
-        "structures of their own": lambda: mixed(2, method=PerComponent()),
         "columns of tables": lambda: _learn_table(rows),
         "weighted rows": lambda: Strudel(n_components=1, max_splits=3, random_state=0).fit(
             rows, sample_weight=weight

@@ -3,13 +3,12 @@
 In:  a `Mixture` of deterministic components, and fully observed rows.
 Out: log-likelihoods per row, or per row and component, in float32 accuracy.
 
-Flows are found by the kernels of the CPU, once for all components of a structure; their products
+Flows are found by the kernels of the CPU, once for all components; their products
 with the parameters are on the device, a block of rows after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -36,9 +35,8 @@ def log_likelihood_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatAr
     """Log-likelihoods `(n_rows,)` under the mixture."""
     log_p = np.empty(len(rows))
     for part in slices(len(rows), _rows_at_a_time(mixture)):
-        sums = list(_logs_on(device, mixture, rows[part], is_summed=True))
-        together = torch.logsumexp(torch.stack(sums).double(), dim=0)
-        log_p[part] = together.cpu().numpy()
+        logs = _logs_on(device, mixture, rows[part], is_summed=True)
+        log_p[part] = logs.double().cpu().numpy()
     return log_p
 
 
@@ -46,8 +44,7 @@ def component_logs_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatAr
     """Log-likelihoods `(n_rows, n_components)`, without the weights of the components."""
     log_p = np.empty((len(rows), mixture.n_components))
     for part in slices(len(rows), _rows_at_a_time(mixture)):
-        logs = list(_logs_on(device, mixture, rows[part], is_summed=False))
-        log_p[part] = torch.cat(logs, dim=1).cpu().numpy()
+        log_p[part] = _logs_on(device, mixture, rows[part], is_summed=False).cpu().numpy()
     return log_p
 
 
@@ -55,35 +52,28 @@ def _rows_at_a_time(mixture: Mixture) -> int:
     return max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // mixture.n_components))
 
 
-def _logs_on(
-    device: Any, mixture: Mixture, rows: ByteArray, *, is_summed: bool
-) -> Iterator[Tensor]:
-    """For the components of every structure their logs `(n_rows, k)`, or of their weighted sum."""
-    first = 0
-    bits = pack_columns(rows)
-    for part in mixture.parts():
-        log_weight = mixture.log_weight[first : first + part.n_components]
-        first += part.n_components
-        flows = compute_flows(part.structure, bits)
-        # Only edges that some row takes and that carry a parameter.
-        is_taken = np.zeros(part.n_edges + 1, dtype=np.bool_)
-        is_taken[flows.active_edge] = True
-        edges = np.flatnonzero(is_taken[:-1])
-        edges = edges[np.any(part.edge_log_theta[edges] != 0.0, axis=1)]
-        column = np.full(part.n_edges + 1, len(edges), dtype=np.int32)  # the last one for NONE
-        column[edges] = np.arange(len(edges))
-        codes = column[flows.active_edge].T
-        logs = torch.from_numpy(part.edge_log_theta[edges]).to(device)
-        base = torch.from_numpy(log_weight.copy()).to(device)
-        parameters = Parameters.of(logs, base, bool(torch.isinf(logs).any()))
-        found = []
-        for block in slices(len(rows), max(1, BLOCK_NUMBERS // (2 * len(edges) + 2))):
-            matrix = FlowBlock.of(codes[block], len(edges), device, is_kept=False).matrix()
-            own = log_products(matrix, parameters)[: block.stop - block.start]
-            if is_summed:
-                found.append(log_sums(own, parameters.base, 1)[:, 0])
-            else:
-                found.append(own[:, : part.n_components])
-        logs = torch.cat(found)
-        logs[torch.from_numpy(~flows.is_possible).to(device)] = -torch.inf
-        yield logs
+def _logs_on(device: Any, mixture: Mixture, rows: ByteArray, *, is_summed: bool) -> Tensor:
+    """The logs of the components `(n_rows, k)`, or of their weighted sum `(n_rows,)`."""
+    flows = compute_flows(mixture.structure, pack_columns(rows))
+    # Only edges that some row takes and that carry a parameter.
+    is_taken = np.zeros(mixture.n_edges + 1, dtype=np.bool_)
+    is_taken[flows.active_edge] = True
+    edges = np.flatnonzero(is_taken[:-1])
+    edges = edges[np.any(mixture.edge_log_theta[edges] != 0.0, axis=1)]
+    column = np.full(mixture.n_edges + 1, len(edges), dtype=np.int32)  # the last one for NONE
+    column[edges] = np.arange(len(edges))
+    codes = column[flows.active_edge].T
+    logs = torch.from_numpy(mixture.edge_log_theta[edges]).to(device)
+    base = torch.from_numpy(mixture.log_weight.copy()).to(device)
+    parameters = Parameters.of(logs, base, bool(torch.isinf(logs).any()))
+    found = []
+    for block in slices(len(rows), max(1, BLOCK_NUMBERS // (2 * len(edges) + 2))):
+        matrix = FlowBlock.of(codes[block], len(edges), device, is_kept=False).matrix()
+        own = log_products(matrix, parameters)[: block.stop - block.start]
+        if is_summed:
+            found.append(log_sums(own, parameters.base, 1)[:, 0])
+        else:
+            found.append(own[:, : mixture.n_components])
+    logs = torch.cat(found)
+    logs[torch.from_numpy(~flows.is_possible).to(device)] = -torch.inf
+    return logs

@@ -19,7 +19,7 @@ from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import log_density_in
 from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import mixture_flow_log_likelihood
-from strudel.queries.model import Model, model_of, structures_of
+from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.probabilities import log_probabilities
 
 BLOCK_CELLS = 2**25  # cells packed at a time, so that a million rows need little extra memory
@@ -62,8 +62,7 @@ def rows_log_likelihood(model: Model, rows: AnyArray, device: Any = None) -> Flo
     `rows` are uint8, or float64 with NaN where a value is unknown. They can be evaluated on a
     `torch.device`.
     """
-    for structure in structures_of(model):
-        check_properties(structure, "log_likelihood", "smooth", "decomposable")
+    check_properties(structure_of(model), "log_likelihood", "smooth", "decomposable")
     if rows.dtype == np.uint8:
         return _log_likelihood_of_complete(model, rows, device)
     has_gap = np.isnan(rows).any(axis=1)

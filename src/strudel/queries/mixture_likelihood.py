@@ -123,26 +123,20 @@ def component_flow_logs(mixture: Mixture, rows: ByteArray, device: Any = None) -
         from strudel.queries.flows_on_device import component_logs_on  # late: needs torch
 
         return component_logs_on(device, mixture, rows)
-    found = []
-    for part in mixture.parts():
-        found.append(np.empty((len(rows), part.n_components)))
-        _gather(part, rows, found[-1], np.empty(0))
-    return found[0] if len(found) == 1 else np.hstack(found)
+    log_p = np.empty((len(rows), mixture.n_components))
+    _gather(mixture, rows, log_p, np.empty(0))
+    return log_p
 
 
 def mixture_flow_log_likelihood(mixture: Mixture, rows: ByteArray) -> FloatArray:
     """Log-likelihoods `(n_rows,)` under the mixture by flows."""
     total = np.empty(len(rows))
-    if len(mixture.parts()) == 1:
-        _gather(mixture.parts()[0], rows, np.empty((0, 0)), total)
-        return total
-    for part in slices(len(rows), rows_at_a_time(mixture)):
-        total[part] = log_mean(mixture, component_flow_logs(mixture, rows[part]))
+    _gather(mixture, rows, np.empty((0, 0)), total)
     return total
 
 
 def _gather(mixture: Mixture, rows: ByteArray, log_p: FloatArray, total: FloatArray) -> None:
-    """Fill the output that is not empty, for components on one structure."""
+    """Fill the output that is not empty."""
     circuit = mixture.structure
     check_properties(circuit, "shared flows", "in_normal_form")
     block = max(BLOCK_ROWS, BLOCK_CELLS // circuit.n_vars // BLOCK_ROWS * BLOCK_ROWS)

@@ -33,13 +33,8 @@ def structure_of(model: Model) -> Circuit:
     return model.structure if isinstance(model, Mixture) else model
 
 
-def structures_of(model: Model) -> list[Circuit]:
-    """The circuit itself, or all structures that components have."""
-    return [part.structure for part in model.parts()] if isinstance(model, Mixture) else [model]
-
-
 class Part(NamedTuple):
-    """Some components of a model, all on one structure."""
+    """The components of a model, on one structure."""
 
     structure: Circuit
     edge_log_theta: FloatArray  # (n_edges, n_components)
@@ -52,15 +47,13 @@ class Part(NamedTuple):
         return self.edge_log_theta.shape[1]
 
 
-def parts_of(model: Model) -> list[Part]:
-    """The components of a model, in their order; a circuit is a single one."""
+def part_of(model: Model) -> Part:
+    """The components of a model; a circuit is a single one."""
     if isinstance(model, Mixture):
-        return [
-            Part(p.structure, p.edge_log_theta, p.theta_lanes, p.is_moderate) for p in model.parts()
-        ]
+        return Part(model.structure, model.edge_log_theta, model.theta_lanes, model.is_moderate)
     column = model.edge_log_theta[:, np.newaxis]
     with np.errstate(over="ignore"):  # such circuits are evaluated in logs
-        return [Part(model, column, model.theta[np.newaxis], are_moderate(column))]
+        return Part(model, column, model.theta[np.newaxis], are_moderate(column))
 
 
 def log_weights_of(model: Model) -> FloatArray:

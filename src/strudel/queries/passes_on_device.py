@@ -21,7 +21,7 @@ from strudel.circuits.on_device.passes import (
     root_value,
     with_fixed,
 )
-from strudel.queries.model import Model, parts_of
+from strudel.queries.model import Model, part_of
 from strudel.queries.passes import UNKNOWN
 
 _packed: WeakKeyDictionary[Circuit, tuple[Tensor, list[int]]] = WeakKeyDictionary()
@@ -31,11 +31,10 @@ def component_log_probabilities_on(device: Any, model: Model, codes: AnyArray) -
     """Log-probabilities `(n_rows, n_components)`, without the weights of the components."""
     rows = torch.from_numpy(codes).to(device)
     literals = literal_logs(rows.float(), rows == UNKNOWN)
-    found = []
-    for part in parts_of(model):
-        index, layout, log_theta, total = _on(device, part.structure, part.edge_log_theta)
-        found.append(root_value(literals, log_theta, index, layout) + total)
-    return torch.cat(found, dim=1).cpu().double().numpy()
+    part = part_of(model)
+    index, layout, log_theta, total = _on(device, part.structure, part.edge_log_theta)
+    found = root_value(literals, log_theta, index, layout) + total
+    return found.cpu().double().numpy()
 
 
 def _on(

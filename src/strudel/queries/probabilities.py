@@ -20,7 +20,7 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.properties import check_properties
 from strudel.data.containers import slices
-from strudel.queries.model import Model, Part, log_weights_of, parts_of
+from strudel.queries.model import Model, Part, log_weights_of, part_of, structure_of
 from strudel.queries.passes import (
     LANES,
     UNKNOWN,
@@ -88,14 +88,9 @@ def component_log_probabilities(
     if device is not None:
         from strudel.queries.passes_on_device import component_log_probabilities_on  # needs torch
 
-        for part in parts_of(model):
-            check_properties(part.structure, query, "smooth", "decomposable")
+        check_properties(structure_of(model), query, "smooth", "decomposable")
         return component_log_probabilities_on(device, model, codes)
-    found = [_part_log_probabilities(part, codes, query) for part in parts_of(model)]
-    return found[0] if len(found) == 1 else np.hstack(found)
-
-
-def _part_log_probabilities(part: Part, codes: AnyArray, query: str) -> FloatArray:
+    part = part_of(model)
     check_properties(part.structure, query, "smooth", "decomposable")
     log_p = np.empty((len(codes), part.n_components))
     is_lost = _fill(_component_log_probabilities, part, codes, log_p)
@@ -186,11 +181,7 @@ def literal_probabilities(
 
 def _average_literals(model: Model, codes: AnyArray, query: str) -> tuple[FloatArray, FloatArray]:
     """The same for as many rows as fit in memory with one probability per component."""
-    found = [_part_literals(part, codes, query) for part in parts_of(model)]
-    log_p, ones = found[0]
-    if len(found) > 1:
-        log_p = np.hstack([log_p for log_p, _ in found])
-        ones = np.concatenate([ones for _, ones in found], axis=1)
+    log_p, ones = _component_ones(part_of(model), codes, query)
     if log_p.shape[1] == 1:  # nothing to average
         return log_mean(model, log_p), np.where(log_p > -np.inf, ones[:, 0], np.nan)
     weight = posterior(model, log_p)
@@ -199,8 +190,8 @@ def _average_literals(model: Model, codes: AnyArray, query: str) -> tuple[FloatA
     return log_mean(model, log_p), np.where(is_known, codes, mean)
 
 
-def _part_literals(part: Part, codes: AnyArray, query: str) -> tuple[FloatArray, FloatArray]:
-    """Log-probabilities, and P(X_i = 1 | row), of every component on one structure."""
+def _component_ones(part: Part, codes: AnyArray, query: str) -> tuple[FloatArray, FloatArray]:
+    """Log-probabilities, and P(X_i = 1 | row), of every component."""
     check_properties(part.structure, query, "smooth", "decomposable")
     log_p = np.empty((len(codes), part.n_components))
     ones = np.empty((*log_p.shape, codes.shape[1]))

@@ -22,7 +22,7 @@ from strudel.queries.by_block import by_block
 from strudel.queries.column_answers import as_table
 from strudel.queries.conditional_parameters import parameters_in_logs
 from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.model import Model, Part, model_of, parts_of, structures_of
+from strudel.queries.model import Model, Part, model_of, part_of, structure_of
 from strudel.queries.passes import (
     LANES,
     Plan,
@@ -109,27 +109,21 @@ def draw_rows(
     """Rows of shape (n_evidence, n, n_vars)."""
     if not isinstance(n, int | np.integer) or n < 0:
         raise ValueError(f"n_samples must be a whole number of rows, zero or more, but is {n!r}.")
-    for structure in structures_of(model):
-        check_properties(structure, query, "smooth", "in_normal_form")
+    check_properties(structure_of(model), query, "smooth", "in_normal_form")
     codes, rng = encode(evidence), generator_from(random_state)
     out = np.empty((len(codes) * n, model.n_vars), dtype=np.uint8)
-    walkers = [_Walkers.of(part) for part in parts_of(model)]
-    first = np.cumsum([0, *(len(part.is_moderate) for part in walkers)])  # component of each part
+    walkers = _Walkers.of(part_of(model))
     n_vtree, is_mixture = model.vtree.n_nodes, isinstance(model, Mixture)
     # One number per sample and vtree node, drawn in order: threads cannot change the result. One
     # more chooses the component of a mixture.
-    for part in slices(len(out), max(PIECE, BLOCK_NUMBERS // (n_vtree + int(first[-1])))):
+    for part in slices(len(out), max(PIECE, BLOCK_NUMBERS // (n_vtree + len(walkers.is_moderate)))):
         numbers = rng.random((part.stop - part.start, n_vtree + is_mixture))
         row = np.arange(part.start, part.stop) // n
         log_p = component_log_probabilities(model, codes[row[0] : row[-1] + 1], query)
         raise_if_impossible(log_mean(model, log_p), first_row=int(row[0]))
         component = _choose(posterior(model, log_p), row - row[0], numbers[:, -1])
         order = np.lexsort((row, component))
-        stops = np.searchsorted(component[order], first)
-        for i, walker in enumerate(walkers):
-            own = order[stops[i] : stops[i + 1]]
-            if len(own):
-                walker.walk(codes, row, component - first[i], own, numbers, out[part])
+        walkers.walk(codes, row, component, order, numbers, out[part])
     if len(out) == 0:
         raise_if_impossible(log_probabilities(model, evidence, query))
     return out.reshape(len(evidence), n, model.n_vars)
@@ -145,7 +139,7 @@ def _choose(weight: FloatArray, row: AnyArray, number: FloatArray) -> AnyArray:
 
 
 class _Walkers(NamedTuple):
-    """The components on one structure, ready for walks of samples."""
+    """The components, ready for walks of samples."""
 
     structure: Circuit
     edge_log_theta: FloatArray  # (n_edges, n_components)

@@ -21,7 +21,6 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.normalization import normalized_columns, normalized_parameters
 from strudel.queries.model import Model
@@ -96,11 +95,6 @@ def with_commonest(model: Model, columns: Sequence[Column] | None = None) -> tup
 def with_code(model: Model, code: TableCode) -> Model:
     """The model with another code of the same variables."""
     names = CodedNames(code, tuple(model.feature_names or ()))
-    if isinstance(model, CircuitMixture):
-        circuits = [circuit.with_names(names) for circuit in model.circuits]
-        return CircuitMixture(circuits, model.log_weight)
-    if isinstance(model, Mixture):
-        return replace(model, structure=model.structure.with_names(names))
     return model.with_names(names)
 
 
@@ -141,20 +135,13 @@ def weigh_literals(
     if not isinstance(model, Mixture):
         circuit, log_p = _weigh(model, literal_log_weight)
         return (None if log_p == -np.inf else circuit), log_p, np.array([log_p > -np.inf])
-    if isinstance(model, CircuitMixture):
-        made = [_weigh(circuit, literal_log_weight) for circuit in model.circuits]
-        logs = np.array([log_p for _, log_p in made]) + model.log_weight
-    else:
-        log_theta, totals = normalized_columns(
-            model.structure.edges, model.edge_log_theta, model.n_vars, None, literal_log_weight
-        )
-        logs = totals + model.log_weight
+    log_theta, totals = normalized_columns(
+        model.structure.edges, model.edge_log_theta, model.n_vars, None, literal_log_weight
+    )
+    logs = totals + model.log_weight
     log_p, kept = float(np.logaddexp.reduce(logs)), logs > -np.inf
     if log_p == -np.inf:
         return None, log_p, kept
-    if isinstance(model, CircuitMixture):
-        left = [made[c][0] for c in np.flatnonzero(kept)]
-        return CircuitMixture(left, logs[kept] - log_p), log_p, kept
     log_theta = log_theta if kept.all() else log_theta[:, kept]
     return Mixture(model.structure, log_theta, logs[kept] - log_p), log_p, kept
 

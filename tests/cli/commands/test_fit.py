@@ -149,12 +149,12 @@ def test_what_a_preset_says_is_reported(run, table, tmp_path):
         ("patient=5", "there is no option 'patient'. Did you mean 'patience'?"),
         ("search.wdith=5", "there is no option 'search.wdith'"),
         ("max_splits=5", "use --max-splits instead"),
-        ("search=beam", "use --search instead"),
+        ("search=race", "use --search instead"),
         ("warm_start=True", "there is no option 'warm_start'"),
         ("search.copies=minimal", "goes with --search learnpsdd, not with greedy"),
         ("search.copy_depth=far", "copy_depth must be a whole number"),
         ("method.n_bags=3", "there is no option 'method.n_bags'"),
-        ("patience", "must be like search.width=10"),
+        ("patience", "must be like search.copies=minimal"),
     ],
 )
 def test_settings_are_checked_before_the_table_is_read(run, setting, words):
@@ -182,27 +182,16 @@ def test_settings_are_python_values_or_text(run, table, tmp_path):
     assert model.smoothing == "hierarchical"
 
 
-def test_a_beam_is_asked_for_and_reported(run, table, tmp_path):
-    path = tmp_path / "out.strudel"
-    others = {"search.width": 2, "search.selection": "valid", "search.kl_threshold": 0.001}
-    arguments = [text for name, value in others.items() for text in ("--set", f"{name}={value}")]
-    report = fit_json(run, table, "-o", path, "--search", "beam", "--max-splits", 3, *arguments)
-    assert {name: report["options"][name] for name in others} == others
-    assert report["options"]["search"] == "beam"
-    assert load(path).get_params()["search__width"] == 2
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--set", "search.width=3"], "--search beam"),
-        (["--search", "learnpsdd", "--set", "search.selection=valid"], "--search beam"),
-        (["--search", "beam", "--components", 2], "mixture"),
-        (["--search", "beam", "--set", "search.width=0"], "width must be"),
-        (["--search", "beam", "--set", "search.kl_threshold=-1"], "kl_threshold"),
+        (["--set", "search.copies=minimal"], "--search learnpsdd"),
+        (["--search", "learnpsdd", "--set", "search.tie_rule=depth_first"], "--search greedy"),
+        (["--search", "learnpsdd", "--components", 2], "mixture"),
+        (["--search", "learnpsdd", "--set", "search.copy_levels=-1"], "copy_levels must be"),
     ],
 )
-def test_beam_options_where_they_have_no_meaning_are_refused(run, table, arguments, words):
+def test_options_of_a_search_where_they_have_no_meaning_are_refused(run, table, arguments, words):
     code, out, err = run("fit", "--components", 1, table, *arguments)
     assert (code, out) == (2, "")
     assert words in err

@@ -9,7 +9,6 @@ import pytest
 
 import strudel.learning.mixtures.em
 from strudel import Continuous
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.cli.progress import MixtureProgress
 from strudel.io.model_file import load, read_provenance
 from strudel.learning.progress import Progress
@@ -208,10 +207,10 @@ def test_quiet_says_nothing(run, table, tmp_path):
         (("--components", "many"), "--components must be auto, a whole number of at least 1"),
         (("--components", 0), "but is '0'"),
         (("--components", "3,0"), "but is '3,0'"),
-        (("--components", 3, "--set", "method.n_bags=2"), "goes with --method bagged_em or"),
+        (("--components", 3, "--set", "method.n_bags=2"), "goes with --method bagged_em, not"),
         (
             ("--components", 3, "--method", "boosting", "--set", "method.n_runs=2"),
-            "goes with --method em, per_component or continuous, not with boosting",
+            "goes with --method em or continuous, not with boosting",
         ),
         (("--components", 3, "--method", "magic"), "'magic' is not one of"),
         (("--components", 3, "--method", "joint"), "--method joint is for classifiers"),
@@ -268,25 +267,6 @@ def test_the_line_shows_the_latest_news_and_the_seconds(monkeypatch, capsys):
     with MixtureProgress(is_quiet=True) as progress:
         progress.update(news("quiet"))
     assert capsys.readouterr() == ("", "")
-
-
-def test_components_with_their_own_structure(run, table, tmp_path):
-    path = tmp_path / "out.strudel"
-    asked = ("--components", 2, "--method", "per_component", "--max-splits", 1)
-    report = fit_json(run, table, "-o", path, *asked)
-    mixture = load(path).circuit_
-    assert isinstance(mixture, CircuitMixture)
-    assert report["n_components"] == mixture.n_components == 2
-    assert report["choice"].startswith("2 components, ")
-    assert report["choice"].endswith("each on average, as asked")
-    code, out, _ = run("fit", table, "-o", path, *asked)
-    assert code == 0
-    assert "of all components" in out
-    code, out, _ = run("info", path)
-    assert code == 0
-    assert "every component has its own part" in out
-    assert "deterministic" in out
-    assert "in component" not in out
 
 
 @pytest.mark.compiled

@@ -10,7 +10,6 @@ from strategies import mixtures, random_mixture
 from strudel import log_likelihood
 from strudel._numba import use_threads
 from strudel.circuits import compile_factorized, figure_1_circuit
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.learning.incomplete.completions import complete_rows
 from strudel.learning.incomplete.unknown_columns import with_coins
 from strudel.trees.vtree import Vtree
@@ -55,21 +54,18 @@ def test_threads_change_no_completion():
     assert np.array_equal(found[0][:, 0][known], codes[known])
 
 
-@pytest.mark.parametrize("kind", ["circuit", "mixture", "own structures"])
+@pytest.mark.parametrize("kind", ["circuit", "mixture"])
 def test_coins_leave_the_rest_of_a_model_alone(kind):
     model = circuit = figure_1_circuit().with_names(None)
     if kind == "mixture":
         model = random_mixture(circuit, 3, np.random.default_rng(0))
-    if kind == "own structures":
-        model = CircuitMixture([circuit, compile_factorized(circuit.vtree)])
     wide = with_coins(model, np.array([True, False, True, True, False, True]))
     rows = np.array(oracle.all_rows(6))
     expected = log_likelihood(model, rows[:, [0, 2, 3, 5]]) + 2 * math.log(0.5)
     assert log_likelihood(wide, rows) == pytest.approx(expected)
-    parts = [wide] if kind == "circuit" else [part.structure for part in wide.parts()]
-    for part in parts:
-        assert part.is_smooth
-        assert part.is_structured_decomposable
+    structure = wide if kind == "circuit" else wide.structure
+    assert structure.is_smooth
+    assert structure.is_structured_decomposable
 
 
 def test_known_columns_alone_need_no_coins():

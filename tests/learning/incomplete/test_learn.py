@@ -7,7 +7,7 @@ import pytest
 
 import oracle
 import strudel
-from strudel import EM, BaggedEM, Beam, Greedy, PerComponent, Strudel
+from strudel import EM, BaggedEM, Greedy, Strudel
 from strudel.data.bits import pack_columns
 from strudel.errors import InterruptedWarning, NothingKnownWarning
 from strudel.learning import SearchOptions, learn_structure
@@ -51,7 +51,6 @@ def test_half_of_the_values_tell_nearly_as_much_as_all():
         {},
         {"search": "best_first"},
         {"search": "learnpsdd"},
-        {"search": Beam(width=2)},
         {"smoothing": "hierarchical"},
         {"vtree": "bottom_up"},
         {"init": "independent"},
@@ -75,7 +74,6 @@ def test_every_search_learns_a_distribution(options):
         {},
         {"method": BaggedEM(n_bags=3)},
         {"method": "boosting"},
-        {"method": PerComponent(max_iter=3), "max_splits": 2},
         {"method": EM(n_runs=2)},
         {"pseudocount": 1.0, "smoothing": "uniform"},
         {"validation_fraction": None, "max_splits": 2},

@@ -13,7 +13,7 @@ from makers import search_options
 from strategies import binary_tables
 from strudel import log_likelihood
 from strudel.data import pack_columns
-from strudel.learning import SearchOptions, fit_circuit_mixture, learn_structure
+from strudel.learning import SearchOptions, learn_structure
 from strudel.learning.search.learn_structure import first_circuit
 
 SEARCHES = [
@@ -21,7 +21,6 @@ SEARCHES = [
     {"search": "greedy", "variable_score": "gain", "smoothing": "hierarchical"},
     {"search": "best_first", "vtree": "bottom_up"},
     {"search": "learnpsdd"},
-    {"search": "beam", "width": 2},
 ]
 
 
@@ -77,15 +76,6 @@ def test_knowing_the_codes_helps():
     assert log_likelihood(known, test).mean() > log_likelihood(unknown, test).mean() + 0.05
 
 
-@pytest.mark.compiled
-def test_components_with_their_own_structure():
-    columns, X = table_of(200)
-    search = SearchOptions(columns=columns, max_splits=3)
-    mixture = fit_circuit_mixture(X[:150], 2, X_valid=X[150:], search=search, rng=0)
-    for part in mixture.circuits:
-        assert_possible(part, columns)
-
-
 @given(binary_tables(max_vars=5), st.sampled_from(["chow_liu", "bottom_up"]), st.booleans())
 def test_bits_alone_start_as_without_columns(X, method, is_independent):
     init = "independent" if is_independent else "chow_liu"
@@ -137,8 +127,6 @@ def test_rows_that_are_no_code_are_refused():
         learn_structure(wrong, X, search=search)
     with pytest.raises(ValueError, match="Row 7 of the validation rows"):
         learn_structure(X, wrong, search=search)
-    with pytest.raises(ValueError, match="Row 7 of the validation rows"):
-        fit_circuit_mixture(X, 2, X_valid=wrong, search=search)
 
 
 def test_weights_count_like_copies():

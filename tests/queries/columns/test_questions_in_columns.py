@@ -29,9 +29,6 @@ ENCODER = TableEncoder(n_bins=4)
 MODELS = {
     "circuit": Strudel(n_components=1, columns=ENCODER, max_splits=4, random_state=0),
     "mixture": Strudel(n_components=3, max_splits=2, columns=ENCODER, random_state=0),
-    "per component": Strudel(
-        n_components=2, max_splits=2, method="per_component", columns=ENCODER, random_state=0
-    ),
 }
 
 

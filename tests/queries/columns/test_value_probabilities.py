@@ -26,12 +26,11 @@ def model(code, respect_one_hot, kind="mixture"):
             .fit(ROWS)
             .circuit_
         )
-    method = "per_component" if kind == "per_component" else "em"
-    made = Strudel(n_components=3, max_splits=3, method=method, columns=encoder, random_state=0)
+    made = Strudel(n_components=3, max_splits=3, method="em", columns=encoder, random_state=0)
     return made.fit(ROWS).circuit_
 
 
-@pytest.mark.parametrize("kind", ["circuit", "mixture", "per_component"])
+@pytest.mark.parametrize("kind", ["circuit", "mixture"])
 @pytest.mark.parametrize("code", ["thermometer", "one_hot"])
 @pytest.mark.parametrize("respect", [True, False])
 def test_one_pass_gives_what_asking_for_every_codeword_gives(code, respect, kind):

@@ -139,7 +139,7 @@ def fit(
             rich_help_panel=MODEL,
             metavar="NAME",
             help="How the structure grows: greedy (the paper's) or best_first (the best of all "
-            "splits and clones); a single circuit also by learnpsdd, beam, or race (several).",
+            "splits and clones); a single circuit also by learnpsdd, or race (several).",
         ),
     ] = None,
     method: Annotated[
@@ -148,8 +148,8 @@ def fit(
             rich_help_panel=MODEL,
             metavar="NAME",
             help="How a mixture is trained: auto (the default), em, bagged_em, boosting, "
-            "per_component (a structure for each), or continuous (a network ties the components; "
-            "needs PyTorch). With --target: per_class, joint or logistic.",
+            "or continuous (a network ties the components; needs PyTorch). With --target: "
+            "per_class, joint or logistic.",
         ),
     ] = None,
     vtree: Annotated[
@@ -221,8 +221,8 @@ def fit(
 
     A dataset brings its own validation and test rows; unknown values (empty, ?, NA) are summed out.
     Ctrl-C or SIGTERM ends the search and keeps the best model so far. After a fit
-    that was killed, --resume continues from its checkpoint, MODEL.part, to the same model; beam
-    search, boosting and components with their own structure start again.
+    that was killed, --resume continues from its checkpoint, MODEL.part, to the same model;
+    boosting starts again.
 
     Partitioned tables are never in memory as a whole: rows stay on the workers (--workers,
     --scheduler), or are read one partition at a time.

@@ -18,18 +18,16 @@ def info(model: ModelArgument, force: ForceOption = False, as_json: JsonOption =
 
     The four properties are checked on the circuit itself, not read from the file; if one does
     not hold, the reason is given. For a mixture they are those of the structure that its components
-    share, or of every component if each has its own.
+    share.
     """
-    from strudel.circuits.circuit_mixture import CircuitMixture
     from strudel.circuits.mixture import Mixture
     from strudel.io.model_file import read_provenance
-    from strudel.queries.model import model_of, structure_of, structures_of
+    from strudel.queries.model import model_of, structure_of
 
     held = read_held(model, force)
     provenance = read_provenance(model, verify=not force)
     found = model_of(held.model)
     circuit = structure_of(found)
-    is_shared = not isinstance(found, CircuitMixture)
     report: dict[str, Any] = {
         "model": model,
         "kind": held.kind,
@@ -37,7 +35,7 @@ def info(model: ModelArgument, force: ForceOption = False, as_json: JsonOption =
         "columns": _columns(found.table_code),
         "mixture": _mixture(found) if isinstance(found, Mixture) else {},
         "chosen": held.chosen,
-        "properties": _properties(structures_of(found)),
+        "properties": _properties(circuit),
         "learning": _learning(held.history, provenance.get("log_likelihood") or {}),
         "provenance": provenance,
     }
@@ -55,8 +53,7 @@ def info(model: ModelArgument, force: ForceOption = False, as_json: JsonOption =
     if report["mixture"]:
         say()
         facts = report["mixture"] | _chosen(report["chosen"])
-        own = "every component has its own part of this structure"
-        show_facts(f"Mixture, {'all components on this structure' if is_shared else own}", facts)
+        show_facts("Mixture, all components on this structure", facts)
     say()
     show_facts(
         "Structural properties, certified",
@@ -115,8 +112,8 @@ def _chosen(chosen: dict[str, Any]) -> dict[str, Any]:
     return {words: chosen[name] for name, words in names.items() if name in chosen}
 
 
-def _properties(structures: list[Circuit]) -> dict[str, str | None]:
-    """For each property the reason why it does not hold for some structure, or None."""
+def _properties(circuit: Circuit) -> dict[str, str | None]:
+    """For each property the reason why it does not hold, or None."""
     from strudel.circuits import properties
 
     checks = {
@@ -125,14 +122,7 @@ def _properties(structures: list[Circuit]) -> dict[str, str | None]:
         "structured decomposable": properties.why_not_structured_decomposable,
         "deterministic": properties.why_not_deterministic,
     }
-    found: dict[str, str | None] = dict.fromkeys(checks)
-    for name, why_not in checks.items():
-        for c, circuit in enumerate(structures):
-            reason = why_not(circuit)
-            if reason is not None:
-                found[name] = reason if len(structures) == 1 else f"in component {c}, {reason}"
-                break
-    return found
+    return {name: why_not(circuit) for name, why_not in checks.items()}
 
 
 def _learning(history: Any, final: dict[str, float]) -> dict[str, Any]:

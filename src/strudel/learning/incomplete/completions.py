@@ -15,7 +15,6 @@ import numpy as np
 
 from strudel._numba import kernel, run_blocks
 from strudel._types import AnyArray, ByteArray, FloatArray, WordArray
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.data.bits import BitMatrix, exact_weights, pack_columns
 from strudel.learning.incomplete.expected_flows import Passes
@@ -30,8 +29,7 @@ from strudel.learning.incomplete.reachable_nodes import (
 )
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model
-from strudel.queries.passes import UNKNOWN, decode
-from strudel.queries.sampling import sample
+from strudel.queries.passes import UNKNOWN
 
 BLOCK_NUMBERS = 2**22  # random numbers drawn at a time
 PART_ROWS = 256  # that a thread takes
@@ -41,8 +39,6 @@ MOST_COPIES = 16
 
 def complete_rows(model: Model, codes: AnyArray, n: int, rng: np.random.Generator) -> ByteArray:
     """Draw `n` completions of every row, of shape `(n_rows, n, n_vars)`."""
-    if isinstance(model, CircuitMixture):  # every component reaches something else
-        return sample(model, n, given=decode(codes), random_state=rng)
     passes, mixture = Passes.of(model, "complete_rows"), as_mixture(model)
     n_rows, n_vars = codes.shape
     out = np.full((n_rows, n, n_vars), UNKNOWN, dtype=np.uint8)

@@ -25,7 +25,6 @@ from typing import TypeAlias
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.learning.incomplete.expected_flows import ExpectedFlows, expected_flows
 from strudel.queries.columns.value_probabilities import value_probabilities
@@ -257,7 +256,7 @@ def _models_without(
     Their expected flows are taken away from those of all rows, as one step of EM would do it.
     """
     n_folds = int(fold.max()) + 1
-    if isinstance(model, CircuitMixture) or n_folds == 1:  # flows are those of one structure
+    if n_folds == 1:
         return [model] * n_folds
     every = as_mixture(model)
     if np.isneginf(every.edge_log_theta).any():  # rows that cannot be have no flows

@@ -21,16 +21,13 @@ import numpy as np
 
 from strudel._compiling import Clock
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.learning.incomplete.em import Countable, EmLimits, climb, maximise
 from strudel.learning.incomplete.expected_flows import ExpectedFlows, Passes
-from strudel.learning.incomplete.partial_rows import PartialRows
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import STRENGTHS, TRAINING_STRENGTH
 from strudel.learning.mixtures.em_steps import Prior, uniform_prior
 from strudel.queries.model import Model
-from strudel.queries.probabilities import log_probabilities
 
 # Rows that the parameters learned from completions count for: they know of the model that
 # completed the rows, which is worth most where rows are few.
@@ -77,8 +74,8 @@ def refit_mixture(
     train, valid = rows.train_rows, rows.valid_rows
     work = 4 * train.n_rows * train.n_vars * mixture.n_components
     n_steps = min(int(max_work // max(work, 1)), MOST_STEPS)
-    if isinstance(mixture, CircuitMixture) or n_steps == 0 or clock.is_up:
-        return mixture  # as learned: every component has its own flows, or there are too many
+    if n_steps == 0 or clock.is_up:
+        return mixture  # as learned: there are too many flows, or no time
     passes = Passes.of(mixture, "fit")
     prior = _prior(passes, mixture, train, options, n_runs)
     limits = EmLimits(n_steps, TOLERANCE, patience=1, clock=clock)
@@ -113,10 +110,6 @@ def mean_of_known(model: Model, gaps: RowsWithGaps, part: str = "valid") -> floa
     rows = gaps.train_rows if part == "train" else gaps.valid_rows
     if rows is None:
         return math.nan
-    if isinstance(model, CircuitMixture):
-        assert isinstance(rows, PartialRows)  # in partitions, components share their structure
-        log_p = log_probabilities(model, rows.evidence, "fit")
-        return float(rows.weight @ log_p / rows.total_weight)
     return rows.mean_log_probability(Passes.of(model, "fit"), as_mixture(model))
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, IntArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.trees.vtree import Vtree
 
@@ -25,9 +24,6 @@ def with_coins(model: M, is_known: AnyArray) -> M:
     """The model with a coin for every variable that `is_known` leaves out."""
     if np.all(is_known):
         return model
-    if isinstance(model, CircuitMixture):
-        circuits = [circuit_with_coins(part, is_known) for part in model.circuits]
-        return CircuitMixture(circuits, model.log_weight)
     if isinstance(model, Mixture):
         structure = circuit_with_coins(model.structure, is_known)
         more = structure.edge_log_theta[model.n_edges :, np.newaxis]

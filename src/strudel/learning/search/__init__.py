@@ -1,1 +1,1 @@
-"""Rows -> the structure of one circuit: greedy, beam, best-first, LearnPSDD, or a race."""
+"""Rows -> the structure of one circuit: greedy, best-first, LearnPSDD, or a race."""

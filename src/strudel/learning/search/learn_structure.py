@@ -27,10 +27,9 @@ from strudel.learning.growing.operations import Operation
 from strudel.learning.history import History
 from strudel.learning.journal import Journal
 from strudel.learning.parameters import fit_parameters
-from strudel.learning.search.beam import grow_beam
 from strudel.learning.search.hierarchical_smoothing import first_strength, shrink
 from strudel.learning.search.race import Run, race
-from strudel.learning.search_options import Beam, Greedy, Init, LearnPSDD, Race, SearchOptions
+from strudel.learning.search_options import Greedy, Init, LearnPSDD, Race, SearchOptions
 from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.column_tree import learn_column_tree
@@ -137,13 +136,12 @@ class Grown(NamedTuple):
     operations: list[Operation]
     make: Callable[..., GrowingCircuit]  # gives the growing circuit before the first of them
     search: SearchOptions  # the one that won, if several were compared
-    run: Run | None = None  # None for a beam, which cannot be continued
+    run: Run
 
     def continue_until(
         self, search: SearchOptions, on_split: Callable[[History], None] | None = None
     ) -> None:
         """Go on until the bounds in `search` say stop; `growing` and `history` then know more."""
-        assert self.run is not None
         self.run.continue_until(search, on_split)
 
     def best(self) -> tuple[Circuit, History]:
@@ -173,15 +171,13 @@ def grow(
     valid_bits = _empty_like(train_bits) if valid is None else as_bits(valid)
     check_rows(train_bits, valid_bits, search)
     kind = search.search
-    if isinstance(kind, Beam) and kind.selection == "valid" and valid_bits.total_weight == 0.0:
-        raise ValueError("selection='valid' needs validation rows: give some, or use 'train'.")
     if start is not None:
         check_start(start, train_bits, valid_bits)
     check_codes(search, train_bits, valid_bits)
     train_bits, valid_bits = merge_if_it_pays(train_bits), merge_if_it_pays(valid_bits)
 
     room = FEWEST_NODES
-    if type(kind) is Greedy:
+    if isinstance(kind, Greedy):
         n_cells = train_bits.n_rows * train_bits.n_vars
         room = int(np.clip(n_cells // CELLS_PER_NODE, FEWEST_NODES, MOST_NODES))
     searches = entrants(search, train_bits.n_vars, has_start=start is not None)
@@ -204,10 +200,6 @@ def grow(
     makes = [
         partial(make, start or first_circuit(train_bits, entrant, rng)) for entrant in searches
     ]
-    if isinstance(kind, Beam):
-        history = History(started, journal.now)
-        growing, operations = grow_beam(makes[0], search, rng, history, on_split)
-        return Grown(train_bits, growing, history, operations, makes[0], search)
     runs = [
         Run(one, entrant, rng, started, journal)
         for one, entrant in zip(makes, searches, strict=True)
@@ -347,9 +339,9 @@ def check_rows(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> Non
             f"The validation rows have {valid.n_vars} columns, "
             f"but the training rows have {train.n_vars}."
         )
-    if search.compares_starts and (valid.total_weight == 0.0 or isinstance(search.search, Beam)):
+    if search.compares_starts and valid.total_weight == 0.0:
         raise ValueError(
-            "search='race' and vtree='auto' need validation rows, and no beam search: give such "
-            "rows, or name another search and a vtree."
+            "search='race' and vtree='auto' need validation rows: give such rows, or name another "
+            "search and a vtree."
         )
     search.check_ends(has_valid=valid.total_weight > 0.0)

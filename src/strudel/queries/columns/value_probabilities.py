@@ -17,7 +17,7 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.containers import slices
-from strudel.queries.model import Model, structures_of
+from strudel.queries.model import Model, structure_of
 from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import literal_probabilities, log_probabilities
 from strudel.tables.coded_column import Column
@@ -59,7 +59,7 @@ def respects(model: Model, column: Column, query: str) -> bool:
         return bool(abs(np.exp(log_probabilities(asked, words, query)).sum() - 1.0) < ROUNDING)
 
     # What a structure excludes is impossible under any parameters, and one circuit is quick to ask.
-    return all(has_all(_even(part)) for part in structures_of(model)) or has_all(model)
+    return has_all(_even(structure_of(model))) or has_all(model)
 
 
 def _even(structure: Circuit) -> Circuit:

@@ -1,1 +1,0 @@
-"""A learned circuit -> a smaller one that is nearly as good."""
