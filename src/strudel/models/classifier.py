@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from strudel._names import did_you_mean
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.data.argument_checks import (
     BYTES_OF_A_SPLIT,
     check_choice,
@@ -28,6 +28,8 @@ from strudel.data.argument_checks import (
 from strudel.data.lazy import by_block
 from strudel.data.validation import check_sample_weight
 from strudel.explorer.page import ExplorerPage, explore
+from strudel.learning.mixture_methods import METHODS as MIXTURE_METHODS
+from strudel.learning.mixture_methods import Method
 from strudel.learning.progress import Reporter
 from strudel.learning.supervised.choose_class_model import (
     ClassSearch,
@@ -44,9 +46,11 @@ from strudel.learning.supervised.class_code import (
 from strudel.learning.supervised.class_mixtures import ClassRows, complete_rows, fold_of_rows
 from strudel.learning.supervised.class_model import ClassModel
 from strudel.models.base import QueryMethods, keep_encoder
+from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.models.targets import as_labels
 from strudel.tables.column_codes import as_column_codes
-from strudel.tables.encoder import TableEncoder
+from strudel.tables.columns import RawColumn, read_columns
+from strudel.tables.encoder import TableEncoder, fitted_encoder, new_encoder
 from strudel.tables.input_table import (
     InputTable,
     keep_features,
@@ -57,6 +61,20 @@ from strudel.tables.input_table import (
 from strudel.tables.table_code import code_of_bits
 
 METHODS = ("per_class", "joint", "logistic")
+OTHER_METHODS = tuple(name for name in MIXTURE_METHODS if name != "auto")  # of `Strudel`
+# Options that only a joint distribution by `Strudel` has.
+OF_STRUDEL = (
+    "preset",
+    "search",
+    "vtree",
+    "max_components",
+    "max_seconds",
+    "patience",
+    "smoothing",
+    "validation_fraction",
+    "constraint",
+    "device",
+)
 INITS = ("tree", "independent")
 COMPONENTS = (1, 4, 16)  # of a class
 SPLITS = (0, 40)
@@ -85,7 +103,7 @@ STRENGTHS_OF_TABLES = (1.0, 3.0, 10.0, 30.0, 100.0)
 
 
 @dataclass(eq=False, repr=False)
-class StrudelClassifier(QueryMethods, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class StrudelClassifier(StrudelOptions, QueryMethods, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that also models its inputs, so that some of them may be missing.
 
     Every class has a mixture of circuits, all on one structure; or one mixture describes inputs and
@@ -97,11 +115,16 @@ class StrudelClassifier(QueryMethods, ClassifierMixin, BaseEstimator):  # type: 
     ----------
     n_components : int or "auto", default="auto"
         Components of every class, fewer if a class has few rows; in a joint mixture, on average.
-    method : {"auto", "per_class", "joint", "logistic"}, default="auto"
+    estimator : Strudel, optional
+        What learns the joint distribution of inputs and class, not fitted; nothing is then chosen
+        by cross-validation. So are `preset`, `search`, `vtree`, `max_components`, `max_seconds`,
+        `patience`, `smoothing`, `validation_fraction`, `constraint`, `device` and a `method` of
+        `Strudel`: with any of these the class is one more column of `Strudel`.
+    method : {"auto", "per_class", "joint", "logistic"}, or one of `Strudel`; default="auto"
         A mixture per class; one mixture in which the class is a variable like all others; or the
         mixture that fits the inputs best among those that agree with a logistic regression on
         complete rows. "auto" tries the last one only for tables that are encoded.
-    init : {"auto", "tree", "independent"}, default="auto"
+    init : {"tree", "independent"}, optional
         The structure before the first split: the best tree within the classes (in a joint mixture,
         the Chow-Liu tree), or all inputs independent.
     max_splits : int, optional
@@ -124,8 +147,8 @@ class StrudelClassifier(QueryMethods, ClassifierMixin, BaseEstimator):  # type: 
         For the folds, the starts of EM, and draws of unknown values in training rows.
     n_jobs : int or None
         Threads; all cores by default. The result does not depend on it.
-    verbose : int, default=0
-        Print every trial to stderr.
+    verbose : bool or "auto", default="auto"
+        Whether to tell on stderr what is tried, as in `Strudel`.
 
     Attributes
     ----------
@@ -161,20 +184,12 @@ class StrudelClassifier(QueryMethods, ClassifierMixin, BaseEstimator):  # type: 
     array(['same'], dtype='<U9')
     """
 
-    n_components: int | str = "auto"
-    _: KW_ONLY
-    method: str = "auto"
-    init: str = "auto"
-    max_splits: int | None = None
-    pseudocount: float | str = "auto"
-    class_pseudocount: float | str = "auto"
-    columns: Any = None
-    class_weight: Any = None
-    scoring: str = "log_loss"
-    n_folds: int = 3
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
+    n_components: Any = "auto"
+    estimator: Any = field(default=None, kw_only=True)
+    class_pseudocount: float | str = field(default="auto", kw_only=True)
+    class_weight: Any = field(default=None, kw_only=True)
+    scoring: str = field(default="log_loss", kw_only=True)
+    n_folds: int = field(default=3, kw_only=True)
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> StrudelClassifier:
         """Learn from rows whose class is known; inputs may be missing.
@@ -218,6 +233,9 @@ class StrudelClassifier(QueryMethods, ClassifierMixin, BaseEstimator):  # type: 
         if self.class_weight is not None:
             weight = weight * compute_sample_weight(self._class_weight(labels, weight), labels)
         classes, label = np.unique(labels, return_inverse=True)
+        learner = self._learner()
+        if learner is not None:
+            return self._fit_together(learner, X, table.X, classes, label, weight, name)
         if self.n_components != "auto":
             check_fits(
                 "n_components", int(self.n_components), len(classes) * (64 + 8 * len(labels))
@@ -257,6 +275,52 @@ class StrudelClassifier(QueryMethods, ClassifierMixin, BaseEstimator):  # type: 
         self.component_class_ = model.component_class
         self.chosen_: dict[str, Any] = chosen.describe()
         self.trials_: list[ClassTrial] = trials
+        return self
+
+    def _learner(self) -> Strudel | None:
+        """What learns inputs and class together: what was given, or options that only it has."""
+        given = self.given_options()
+        if self.method in ("auto", *METHODS):
+            given.pop("method", None)
+        if self.estimator is None and not {"method", *OF_STRUDEL} & given.keys():
+            return None
+        learner = Strudel() if self.estimator is None else clone(self.estimator)
+        found: Strudel = learner.set_params(**given)
+        return found
+
+    def _fit_together(
+        self,
+        learner: Strudel,
+        X: Any,
+        rows: Any,
+        classes: AnyArray,
+        label: AnyArray,
+        weight: FloatArray,
+        name: str,
+    ) -> StrudelClassifier:
+        """Learn the class as one more column of the table."""
+        table = read_columns(rows)
+        encoder = new_encoder(learner.columns)
+        while name in table.names:
+            name += "_"
+        encoder.kinds = {**(encoder.kinds or {}), name: "category"}
+        encoder.max_categories = max(encoder.max_categories, len(classes) + 1)
+        numbers = np.array([f"{k:09d}" for k in range(len(classes))], dtype=object)[label]
+        whole = replace(table, columns=(*table.columns, RawColumn(name, "text", numbers)))
+        learner.set_params(columns=encoder, random_state=self.random_state)
+        learner.fit(whole, sample_weight=None if np.all(weight == 1.0) else weight)
+        code = learner.encoder_.code_
+        code = replace(code, columns=code.columns[:-1])
+        keep_features(self, X, len(table.columns))
+        keep_encoder(self, fitted_encoder(encoder, code))
+        self.classes_ = classes
+        self.target_name_ = name
+        mixture = as_mixture(learner.circuit_.with_table_code(None))
+        self.circuit_ = mixture.with_table_code(with_class(code, classes.tolist(), name))
+        self.component_class_ = None
+        self.chosen_ = learner.chosen_
+        self.check_ = learner.check_
+        self.trials_ = []
         return self
 
     def _class_weight(self, labels: AnyArray, weight: FloatArray) -> dict[Any, float]:
@@ -317,7 +381,7 @@ class StrudelClassifier(QueryMethods, ClassifierMixin, BaseEstimator):  # type: 
     def _settings(self, table: InputTable) -> list[Setting]:
         """All that the options leave open."""
         methods = ("per_class", "joint") if self.method == "auto" else (self.method,)
-        inits = INITS if self.init == "auto" else (self.init,)
+        inits = INITS if self.init is None else (self.init,)
         sizes = COMPONENTS if self.n_components == "auto" else (int(self.n_components),)
         splits = SPLITS if self.max_splits is None else (int(self.max_splits),)
         size = LOGISTIC_COMPONENTS if self.n_components == "auto" else sizes[0]
@@ -358,7 +422,7 @@ class StrudelClassifier(QueryMethods, ClassifierMixin, BaseEstimator):  # type: 
 
     def _is_left_out(self, method: str, init: str, n_splits: int, size: int) -> bool:
         """Some settings have never won where all options are "auto"."""
-        if init == "independent" and self.init == "auto":
+        if init == "independent" and self.init is None:
             return n_splits > 0 or method == "joint"
         if method == "joint" and self.method == "auto":
             is_other_size = self.n_components == "auto" and size != COMPONENTS[-1]
@@ -471,8 +535,10 @@ class StrudelClassifier(QueryMethods, ClassifierMixin, BaseEstimator):  # type: 
     def _check_options(self) -> None:
         """Refuse options that make no sense."""
         check_common_options(self)
-        check_choice("method", self.method, ("auto", *METHODS))
-        check_choice("init", self.init, ("auto", *INITS))
+        if not isinstance(self.method, Method) and self.method not in OTHER_METHODS:
+            check_choice("method", self.method, ("auto", *METHODS))
+        if self.init is not None:
+            check_choice("init", self.init, INITS)
         check_choice("scoring", self.scoring, ("brier", "log_loss", "accuracy"))
         check_count("n_components", self.n_components, may_be_auto=True)
         check_count("max_splits", self.max_splits, 0, may_be_none=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from strudel.learning.incomplete.fill_regressions import (
 from strudel.learning.mixture_methods import EM
 from strudel.models.base import QueryMethods, keep_encoder
 from strudel.models.classifier import StrudelClassifier
-from strudel.models.strudel import Strudel
+from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.queries.by_block import by_block, possible_row
 from strudel.queries.column_answers import expected_values
 from strudel.queries.columns.value_probabilities import value_probabilities
@@ -68,7 +68,9 @@ MOST_COMPONENTS = 100  # of one run
 
 
 @dataclass(eq=False, repr=False)
-class StrudelImputer(QueryMethods, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class StrudelImputer(  # type: ignore[misc]
+    StrudelOptions, QueryMethods, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+):
     """Fills unknown values with a density model, given all known values of a row.
 
     Parameters
@@ -89,16 +91,15 @@ class StrudelImputer(QueryMethods, OneToOneFeatureMixin, TransformerMixin, BaseE
         values under the model; in a table of 0 and 1 the probability of 1. "map": the unknown
         values of a row that are most probable together. "sample": values drawn from their joint
         distribution.
-    columns : dict, optional
-        What a column is, where it cannot be seen, as in `Strudel`. A fitted estimator keeps the
-        columns that it was fitted with.
     fill_structural : bool, default=False
         Whether to fill values that are missing by a rule of the table, such as pregnancies of men
         (see `missing_`). They stay empty by default, and a warning says how many.
-    random_state : int, RandomState or None
-        For the fit, and for the values that are drawn.
-    n_jobs : int or None
-        Threads; all cores by default. The result does not depend on it.
+    n_components, preset, method, search, init, vtree, max_splits, max_components, max_seconds
+        Options of `Strudel`; those that are given replace those of the estimator.
+    patience, pseudocount, smoothing, validation_fraction, constraint, columns, device
+        The same.
+    random_state, n_jobs, verbose
+        The same; the first also for the values that are drawn.
 
     Attributes
     ----------
@@ -127,12 +128,8 @@ class StrudelImputer(QueryMethods, OneToOneFeatureMixin, TransformerMixin, BaseE
     """
 
     estimator: Any = None
-    _: KW_ONLY
-    strategy: str = "auto"
-    columns: Any = None
-    fill_structural: bool = False
-    random_state: Any = None
-    n_jobs: int | None = None
+    strategy: str = field(default="auto", kw_only=True)
+    fill_structural: bool = field(default=False, kw_only=True)
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> StrudelImputer:
         """Learn how the columns are distributed.
@@ -221,14 +218,17 @@ class StrudelImputer(QueryMethods, OneToOneFeatureMixin, TransformerMixin, BaseE
         encoder = table.encoders[0]
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self.estimator is None:
-            estimator = self._default(table).set_params(random_state=seed, n_jobs=self.n_jobs)
+            own = {"random_state": seed, "n_jobs": self.n_jobs}
+            estimator = self._default(table).set_params(**self.given_options() | own)
         elif not hasattr(self.estimator, "get_params"):
             raise ValueError(
                 "estimator must be a density model of this library, fitted or not, or None, but is "
                 f"{shown(self.estimator)}."
             )
         else:
-            estimator = clone(self.estimator)
+            own = {name: None for name in ("columns", "random_state", "n_jobs", "verbose")}
+            given = {name: value for name, value in self.given_options().items() if name not in own}
+            estimator = clone(self.estimator).set_params(**given)
         if encoder is None:
             return None, model_of(estimator.fit(table.evidence, sample_weight=sample_weight))
         # It encodes the table itself, and so learns which variables are of one column.
@@ -238,6 +238,8 @@ class StrudelImputer(QueryMethods, OneToOneFeatureMixin, TransformerMixin, BaseE
 
     def _default(self, table: InputTable) -> Strudel:
         """The best mixture that is still quick for the strategy."""
+        if self.preset is not None or self.n_components != "auto":
+            return Strudel()
         size = int(np.clip(table.n_rows // ROWS_PER_COMPONENT, 2, MOST_COMPONENTS))
         if self.strategy == "map":  # its search takes longer with more components
             return Strudel(min(size, 20), max_splits=0)

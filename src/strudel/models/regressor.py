@@ -12,7 +12,7 @@ are off in rows that they did not know says how wide intervals are.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from strudel.learning.incomplete.fill_regressions import (
 )
 from strudel.learning.mixture_methods import EM
 from strudel.models.base import NotebookSummary, QueryMethods
-from strudel.models.strudel import Strudel
+from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.models.targets import as_target
 from strudel.queries.columns.column_posterior import check_shares
 from strudel.queries.columns.value_probabilities import value_probabilities
@@ -47,7 +47,9 @@ MOST_COMPONENTS = 40
 
 
 @dataclass(eq=False, repr=False)
-class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class StrudelRegressor(  # type: ignore[misc]
+    StrudelOptions, NotebookSummary, QueryMethods, RegressorMixin, BaseEstimator
+):
     """Predicts a number from a table with any gaps: exact means, quantiles and intervals.
 
     Parameters
@@ -55,12 +57,12 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
     estimator : Strudel, optional
         What learns the joint distribution of inputs and target, not fitted; a mixture whose size
         grows with the rows by default.
-    columns : dict, optional
-        What a column is, where it cannot be seen, as in `Strudel`.
-    random_state : int, RandomState or None
-        For the fit.
-    n_jobs : int or None
-        Threads; all cores by default. The result does not depend on it.
+    n_components, preset, method, search, init, vtree, max_splits, max_components, max_seconds
+        Options of `Strudel`; those that are given replace those of the estimator.
+    patience, pseudocount, smoothing, validation_fraction, constraint, columns, device
+        The same.
+    random_state, n_jobs, verbose
+        The same.
 
     Attributes
     ----------
@@ -90,10 +92,6 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
     """
 
     estimator: Any = None
-    _: KW_ONLY
-    columns: Any = None
-    random_state: Any = None
-    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> StrudelRegressor:
         """Learn how inputs and target are distributed together.
@@ -120,7 +118,8 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
         encoder.kinds = {name: "number"} | (encoder.kinds or {})
         seed = int(check_random_state(self.random_state).randint(2**31))
         learner = clone(self.estimator) if self.estimator is not None else self._default(table)
-        learner.set_params(columns=encoder, random_state=seed, n_jobs=self.n_jobs)
+        own = {"columns": encoder, "random_state": seed, "n_jobs": self.n_jobs}
+        learner.set_params(**self.given_options() | own)
         whole = replace(table, columns=columns)
         learner.fit(whole, sample_weight=sample_weight)
         keep_features(self, X, len(table.columns))
@@ -160,6 +159,8 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
         return None if found is None or found.errors is None else found
 
     def _default(self, table: RawTable) -> Strudel:
+        if self.preset is not None or self.n_components != "auto":
+            return Strudel()
         size = int(np.clip(table.n_rows // ROWS_PER_COMPONENT, 2, MOST_COMPONENTS))
         share = 0.05 if size > 2 else None
         return Strudel(size, method=EM(n_runs=4), max_splits=0, validation_fraction=share)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,44 @@ from strudel.tables.input_table import rows_like
 MOST_POINTS = 4096  # where a network ties the components: they cost less, and more of them help
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class StrudelOptions:
+    """The options of `Strudel`, which the estimators that learn with it have as well."""
+
+    n_components: Any = "auto"
+    preset: str | None = None
+    method: Any = "auto"
+    search: Any = "auto"
+    init: str | None = None
+    vtree: Any = None
+    max_splits: int | None = None
+    max_components: int | None = None
+    max_seconds: float | None = None
+    patience: int | None = None
+    pseudocount: float | str = "auto"
+    smoothing: str = "auto"
+    validation_fraction: float | None = 0.1
+    constraint: Any = None
+    columns: Any = None
+    device: Any = "cpu"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: Any = "auto"
+
+    def given_options(self) -> dict[str, Any]:
+        """The options of `Strudel` that do not have their defaults."""
+        own = {field.name: getattr(self, field.name) for field in fields(StrudelOptions)}
+        default = vars(StrudelOptions())
+        return {
+            name: value
+            for name, value in own.items()
+            if value is not default[name]
+            and not (isinstance(value, str) and value == default[name])
+        }
+
+
 @dataclass(eq=False, repr=False)
-class Strudel(DensityEstimator):
+class Strudel(StrudelOptions, DensityEstimator):
     """A structured-decomposable circuit, or a mixture of them on one structure, of any table.
 
     Parameters
@@ -167,25 +203,6 @@ class Strudel(DensityEstimator):
     """
 
     n_components: Any = "auto"
-    _: KW_ONLY
-    preset: str | None = None
-    method: Any = "auto"
-    search: Any = "auto"
-    init: str | None = None
-    vtree: Any = None
-    max_splits: int | None = None
-    max_components: int | None = None
-    max_seconds: float | None = None
-    patience: int | None = None
-    pseudocount: float | str = "auto"
-    smoothing: str = "auto"
-    validation_fraction: float | None = 0.1
-    constraint: Any = None
-    columns: Any = None
-    device: Any = "cpu"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: Any = "auto"
 
     def fit(
         self,

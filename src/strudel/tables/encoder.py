@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -21,8 +22,8 @@ from strudel.errors import (
     NotBinaryError,
     outer_stack_level,
 )
-from strudel.tables.bin_edges import most_even
-from strudel.tables.choose_cells import USUAL, numbers_of_cells
+from strudel.tables.bin_edges import most_even, shortest_number
+from strudel.tables.choose_cells import USUAL, numbers_of_cells, telling_cuts
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.identifiers import find_identifiers
@@ -145,6 +146,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 own = replace(own, edges=edges.get(raw.name, "quantile"))
             start = columns[-1].stop if columns else 0
             columns.append(learn_column(raw, start, kinds.get(raw.name), own, target))
+        if self.n_bins == "auto" and self.edges == "quantile":
+            columns = _cut_further(table, columns, kinds, options)
         if _is_predictor(self.edges):
             columns = self._cut_by(self.edges, table, columns, kinds, options)
         columns = _with_distinct_names(columns)
@@ -284,6 +287,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 # Around what `set_output` makes of it: so each block comes as it was asked for.
 TableEncoder.transform = by_block("X")(TableEncoder.transform)  # type: ignore[method-assign]
+
+
+def _cut_further(
+    table: RawTable, columns: list[Column], kinds: dict[str, Any], options: CodeOptions
+) -> list[Column]:
+    """The columns with cells that are cut once more where another column changes."""
+    own_edges: list[Sequence[float]] = [
+        column.edges if column.kind == "number" and column.dtype != "duration" else ()
+        for column in columns
+    ]
+    made: list[Column] = []
+    for raw, column, cuts in zip(
+        table.columns, columns, telling_cuts(table.columns, own_edges), strict=True
+    ):
+        start = made[-1].stop if made else 0
+        if not cuts:
+            made.append(replace(column, start=start, stop=start + column.stop - column.start))
+            continue
+        edges = sorted({*column.edges, *(shortest_number(*cut) for cut in cuts)})
+        own = replace(options, edges=edges)
+        made.append(learn_column(raw, start, kinds.get(raw.name), own))
+    return made
 
 
 def _is_predictor(edges: Any) -> bool:
