@@ -33,6 +33,7 @@ from strudel import Strudel
 
 MOST_TRAIN, MOST_TEST = 5_000, 7_000
 N_QUESTIONS, PART = 100, 25
+FEWEST_FEW = 30  # questions with few rows of a table whose error is shown
 KINDS = {  # of questions, by how many training rows have the facts
     "all": {},
     "many": {"least_train": 300},
@@ -272,35 +273,42 @@ def facts_of(found: dict[str, Any]) -> dict[str, Any]:
     return line
 
 
-SHOWN = {
-    "within": "within all model",
-    "counting ": "within all count",
-    "many": "error many model",
-    "counting  ": "error many count",
-    "few": "error few model",
-    "counting   ": "error few count",
-    "means": "means all model",
-    "counting": "means all count",
+SHOWN = {  # as answered by the model and by counting
+    "within": "within all",
+    "error, many rows": "error many",
+    "error, few rows": "error few",
+    "means within": "means all",
 }
 
 
 def show(folder: Path, names: Sequence[str]) -> pd.DataFrame:
-    """The table and the averages of the bars."""
-    lines = [facts_of(json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
-    table = pd.DataFrame([line for line in lines if line["table"] in names])
-    shown = table[["table", "rows", "columns", "seconds", "components", "ms"]].copy()
-    for title, key in SHOWN.items():
-        shown[title] = table.get(key, np.nan)
-    shown["n few"], shown["none"] = table["n few"], table.filter(like="unanswered").sum(axis=1)
-    print(shown.round({"seconds": 1, "ms": 2}).round(4).to_string(index=False))
+    """Print the table as Markdown, and the averages of the bars."""
+    paths = [folder / f"{name}.json" for name in names]
+    table = pd.DataFrame(
+        [facts_of(json.loads(path.read_text())) for path in paths if path.exists()]
+    )
+    table.loc[table["n few"] < FEWEST_FEW, ["error few model", "error few count"]] = np.nan
+    lines = [["table", "rows x columns", "CPU s", "components", *SHOWN]]
+    for line in table.to_dict("records"):
+        size = f"{line['rows']:,} x {line['columns']}"
+        cells = [line["table"], size, f"{line['seconds']:.1f}", str(line["components"])]
+        for title, key in SHOWN.items():
+            pair = [line.get(f"{key} {who}", np.nan) for who in ("model", "count")]
+            digits = 4 if title.startswith("error") else 2
+            shown = [f"{one:.{digits}f}".removeprefix("0") for one in pair]
+            cells.append("" if np.isnan(pair[0]) else ", ".join(shown))
+        lines.append(cells)
+    lines.insert(1, ["---"] * len(lines[0]))
+    for cells in lines:
+        print(f"| {' | '.join(cells)} |")
     print(json.dumps(bars(table)))
-    return shown
+    return table
 
 
 def bars(table: pd.DataFrame) -> dict[str, Any]:
     """Averages over tables."""
     below = table["within all count"] - table["within all model"]
-    few = table[table["n few"] >= 30]
+    few = table[table["n few"] >= FEWEST_FEW]
     pooled = {
         kind: float(
             (some[f"error {kind} model"] * some[f"n {kind}"]).sum()

@@ -17,7 +17,7 @@ def test_the_cpu_needs_no_torch(monkeypatch):
     monkeypatch.setattr("strudel._torch.find_spec", lambda name: None)
     assert find_device("cpu") is None
     assert find_device("auto") is None
-    Strudel(n_components=1, max_splits=0, device="auto").fit(X)
+    Strudel(n_components=2, max_splits=0, device="auto").fit(X)
 
 
 @pytest.mark.compiled
@@ -34,13 +34,13 @@ def test_a_fit_does_not_load_torch_unless_it_is_asked_for():
 def test_a_gpu_without_torch_is_a_missing_package(monkeypatch):
     monkeypatch.setattr("strudel._torch.find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"device='cuda' needs PyTorch: pip install"):
-        Strudel(n_components=1, max_splits=0, device="cuda").fit(X)
+        Strudel(n_components=2, max_splits=0, device="cuda").fit(X)
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", None, 0])
 def test_other_names_are_refused(name):
     with pytest.raises(ValueError, match="device must be 'cpu', 'cuda', 'cuda:1' or alike"):
-        Strudel(n_components=1, max_splits=0, device=name).fit(X)
+        Strudel(n_components=2, max_splits=0, device=name).fit(X)
 
 
 def test_a_gpu_that_is_not_there_is_refused():

@@ -111,7 +111,7 @@ def test_a_command_refuses_a_table_in_one_line(problem, door, model, classifier,
     before = sorted(tmp_path.iterdir())
     own = tmp_path / ("classifier.strudel" if door == "predict" else "model.strudel")
     arguments = {
-        "fit": ["fit", data, "--encode", "auto", "-o", tmp_path / "new.strudel"],
+        "fit": ["fit", data, "-o", tmp_path / "new.strudel"],
         "sample": ["sample", own, "--given", data, "-o", output],
         "query": ["query", own, "marginal", "--given", data],
     }.get(door, [door, own, data, "-o", output])

@@ -161,7 +161,10 @@ def test_too_little_memory_for_a_fit_is_one_sentence(tmp_path, monkeypatch, caps
     (tmp_path / "rows.csv").write_text(rows)
     out = tmp_path / "m.strudel"
     out.write_bytes(b"old")
-    assert main(["fit", str(tmp_path / "rows.csv"), "-o", str(out), "--quiet"]) == 2
+    assert (
+        main(["fit", "--components", "1", str(tmp_path / "rows.csv"), "-o", str(out), "--quiet"])
+        == 2
+    )
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "not enough memory" in said

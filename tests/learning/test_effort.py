@@ -9,7 +9,6 @@ from strudel import Strudel
 from strudel.learning import effort as efforts
 from strudel.learning.effort import ACCURATE, DEFAULT, EFFORTS, FAST
 from strudel.learning.mixtures.choose import Round
-from strudel.models import mixture as estimators
 
 
 def rows_of_kinds(n_rows=300, n_vars=8, seed=0):
@@ -41,7 +40,7 @@ def test_a_fit_keeps_to_its_bounds(monkeypatch):
     small = replace(
         DEFAULT, max_components=18, sizes=(3, 5), rounds=rounds, splits=(0,), max_splits=2
     )
-    monkeypatch.setattr(estimators, "DEFAULT", small)
+    monkeypatch.setitem(EFFORTS, "default", small)
     model = Strudel(random_state=0).fit(rows_of_kinds())
     assert model.circuit_.n_components <= 18
     assert {trial.n_splits for trial in model.trials_} <= {-1, 0, 1, 2}
@@ -53,7 +52,7 @@ def test_a_structure_that_a_sample_shows_has_parameters_of_all_rows(monkeypatch)
     monkeypatch.setattr(efforts, "FEWEST_ROWS", 50)
     rounds = (Round(10**9, 1, 40, 40),)
     small = replace(DEFAULT, structure_cells=1.0, max_components=15, sizes=(5,), rounds=rounds)
-    monkeypatch.setattr(estimators, "DEFAULT", small)
+    monkeypatch.setitem(EFFORTS, "default", small)
     X = rows_of_kinds(n_rows=2000)
     model = Strudel(random_state=0).fit(X)
     counted = X.mean(axis=0)
@@ -61,7 +60,7 @@ def test_a_structure_that_a_sample_shows_has_parameters_of_all_rows(monkeypatch)
 
 
 def test_a_method_that_is_named_has_no_bounds(monkeypatch):
-    monkeypatch.setattr(estimators, "DEFAULT", replace(DEFAULT, max_components=15, sizes=(5,)))
+    monkeypatch.setitem(EFFORTS, "default", replace(DEFAULT, max_components=15, sizes=(5,)))
     X, options = rows_of_kinds(), {"max_splits": 1, "max_components": 60, "random_state": 0}
     by_em = Strudel(method="em", **options).fit(X)
     assert {trial.n_components for trial in by_em.trials_} == {25}

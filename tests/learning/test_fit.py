@@ -150,7 +150,7 @@ def test_an_error_in_the_callback_ends_the_fit_and_leaves_the_old_model():
     ("options", "words"),
     [
         ({"search": Greedy(sampled_rows=10), "constraint": "at_least(1, x0, x1)"}, "constraint"),
-        ({"method": "em"}, "method is for several components"),
+        ({"max_components": 5}, "max_components is for several components"),
         ({"device": "cuda"}, "needs several components"),
     ],
 )

@@ -59,7 +59,7 @@ def test_a_small_table_and_one_without_torch_have_no_networks(is_here, monkeypat
         monkeypatch.setattr("strudel._torch.find_spec", lambda name: None)
         monkeypatch.setattr(learn_mixture, "MANY_CELLS", 0)
     monkeypatch.setattr(learn_kinds, "SURE", -np.inf)
-    X, options = rows_of_kinds(), {"max_splits": 1, "random_state": 0}
+    X, options = rows_of_kinds(), {"preset": "accurate", "max_splits": 1, "random_state": 0}
     automatic = Strudel(**options, max_components=50).fit(X)
     by_em = Strudel(method="em", **options, max_components=25).fit(X)
     log_theta, expected = (arrays(model)[0] for model in (automatic, by_em))

@@ -16,7 +16,6 @@ from strudel import Strudel
 from strudel.errors import InterruptedWarning, NothingKnownWarning
 from strudel.io import Checkpoint
 from strudel.learning import learn_kinds, mixture_learner
-from strudel.learning.effort import ACCURATE
 from strudel.learning.mixtures import weighted_average
 from strudel.tables import TableEncoder
 
@@ -206,9 +205,8 @@ def test_a_column_of_which_nothing_is_known_takes_part():
 
 
 @pytest.mark.parametrize("options", [{"init": "independent"}, {"constraint": "x0 | ~x0"}])
-def test_where_there_is_nothing_to_average_em_is_alone(options, monkeypatch):
-    monkeypatch.setattr("strudel.models.mixture.DEFAULT", ACCURATE)  # whose bounds are those of EM
-    X = rows_of_kinds()
+def test_where_there_is_nothing_to_average_em_is_alone(options):
+    X, options = rows_of_kinds(), options | {"preset": "accurate"}  # whose bounds are those of EM
     automatic, by_em = (
         estimator(method=method, **options).fit(X).circuit_ for method in ("auto", "em")
     )

@@ -220,8 +220,7 @@ def test_values_with_gaps_and_alternatives_are_events(model, joint):
     assert probability(model, "age >= 60 | colour = 'dark red'") == approx(either)
     held = mass(joint, lambda r: r["size"] in "SL" and r["smoker"] == "yes") / gap
     assert probability(condition(model, "size in [S, L]"), "smoker = yes") == approx(held)
-    with pytest.raises(ValueError, match=r"has gaps \(S, L\).*condition\(model"):
-        log_marginal(model, {"size": ["S", "L"]})
+    assert np.exp(log_marginal(model, {"size": ["S", "L"]}))[0] == approx(gap)
 
 
 MAKERS = {"pandas": lambda t: t, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
@@ -361,10 +360,9 @@ def test_several_rows_of_marginals(model, joint):
         ({"age": (500, None)}, "No value of column 'age' seen at fit is 500 or more"),
         ({"age": (None, -500)}, "No value of column 'age' seen at fit is below -500"),
         ({"age": (500, 600)}, "No value of column 'age' seen at fit is from 500 to below 600"),
-        ("age > 40", "given must be a dict, such as {'age': (30, 40)}, an array"),
         ({"when": "soon"}, "Expected a date such as '2020-01-31', but found 'soon'"),
         ({"age": (30, 40), "age>=60": 1}, "given contradicts itself"),
-        ({"age>=40": 2}, "must be 0, 1 or NaN"),
+        ({"age>=40": 2}, "must be 0 or 1, but is 2"),
         ({99: 1}, "given names 99"),
         ({"colour": []}, "No value of column 'colour'"),
         (pd.DataFrame({"aeg": [3]}), "and has 'aeg' instead. Is 'aeg' 'age'?"),
@@ -391,10 +389,10 @@ def test_a_value_of_a_table_that_was_never_seen_counts_as_missing(model):
         ("smoker = yse", "has no value 'yse'. Did you mean 'yes'"),
         ("smoker > no", "have no order"),
         ("age >", "expected a value"),
-        ("colour in red", "expected a list of values such as [a, b]"),
+        ("colour in red", "expected values in brackets such as {a, b}"),
         ("colour in [red, blue", "expected a comma or ']'"),
         ("age > 3 4", "expected an operator such as & or |"),
-        ("30 < flagg", "expected a column"),
+        ("30 < flagg", "'flagg' is not a column"),
         ("30 & flag", "a number is allowed only as in a=1"),
         ("2020-01-31", "a number is allowed only"),
         ("__import__('os')", "there is no __import__(...)"),

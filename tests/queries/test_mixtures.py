@@ -466,7 +466,7 @@ def test_entropy_of_many_variables_is_refused(rng):
 
 def test_what_a_model_is(rng):
     mixture = special_mixtures()["figure 1"]
-    fitted = SimpleNamespace(mixture_=mixture)
+    fitted = SimpleNamespace(circuit_=mixture)
     assert model_of(mixture) is model_of(fitted) is mixture
     assert log_marginal(fitted, {"X1": 1}) == log_marginal(mixture, {"X1": 1})
     circuit = figure_1_circuit()

@@ -51,7 +51,7 @@ def test_every_value_can_be_asked_for_and_is_as_probable_as_frequent(fitted):
     assert sum(found.values()) == pytest.approx(1.0)
     x = variables(model)["port"]
     for value in [*frequency.index[:3], *frequency.index[-40::4]]:
-        assert found[value] == pytest.approx(frequency[value], abs=0.002)
+        assert found[value] == pytest.approx(frequency[value], abs=0.004)
         assert strudel.probability(model, x == value) == pytest.approx(found[value])
         assert strudel.probability(model, f"port != {value}") == pytest.approx(1 - found[value])
         assert strudel.probability(model, {"port": value}) == pytest.approx(found[value])

@@ -64,3 +64,18 @@ def test_few_rows_and_equal_values_have_no_tail_cells(values):
 def test_a_number_of_bins_is_a_limit():
     column = TableEncoder(n_bins=6).fit(debts()).code_.column("debt")
     assert column.n_values == 6
+
+
+def test_cells_are_cut_where_another_column_changes():
+    """Fever begins at 38, where few rows are: quantiles would not cut there."""
+    rng = np.random.default_rng(0)
+    ill = rng.random(3000) < 0.1
+    heat = np.where(ill, 38.0 + rng.exponential(0.7, 3000), rng.normal(36.6, 0.35, 3000)).round(2)
+    frame = pd.DataFrame({"heat": heat, "ill": np.where(ill, "yes", "no"), "x": rng.random(3000)})
+    code = TableEncoder().fit(frame).code_
+    assert any(37.5 < edge <= 38.0 for edge in code.column("heat").edges)
+    plain = TableEncoder().fit(frame[["x"]]).code_.column("x").edges
+    assert code.column("x").edges == plain  # which tells nothing
+    model = Strudel(n_components=1, random_state=0).fit(frame)
+    counted = (frame.ill[frame.heat >= 38] == "yes").mean()
+    assert model.probability("ill = yes", given="heat >= 38") == pytest.approx(counted, abs=0.02)

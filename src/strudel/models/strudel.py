@@ -314,12 +314,12 @@ class Strudel(StrudelOptions, DensityEstimator):
 
     def _circuit_options(self) -> tuple[SearchOptions, SampledRows]:
         """The options of one search, and how many rows to sample, as the preset completes them."""
-        for name, default in (("method", "auto"), ("max_components", None)):
-            if getattr(self, name) != default:
-                raise ValueError(
-                    f"{name} is for several components, but n_components is 1: leave one of them "
-                    "out."
-                )
+        named_options("method", self.method, METHODS)  # one component is trained by counting
+        if self.max_components is not None:
+            raise ValueError(
+                "max_components is for several components, but n_components is 1: leave one of "
+                "them out."
+            )
         if self.device not in ("cpu", "auto"):
             raise ValueError(
                 f"device={self.device!r} needs several components, but n_components is 1: use "

@@ -94,7 +94,7 @@ def _cuts(
     order = order[np.isfinite(values[order])]
     values = values[order]
     is_step = np.flatnonzero(np.diff(values) > 0.0) + 1  # places of the sorted rows
-    if len(values) < ENOUGH or not len(is_step):
+    if len(values) < ENOUGH or not len(is_step) or not others:
         return []
     counts = []  # of every value of the others in the rows before each place
     for other in others:

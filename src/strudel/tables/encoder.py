@@ -22,7 +22,12 @@ from strudel.errors import (
     NotBinaryError,
     outer_stack_level,
 )
-from strudel.tables.bin_edges import most_even, shortest_number
+from strudel.tables.bin_edges import (
+    most_even,
+    shortest_date,
+    shortest_duration,
+    shortest_number,
+)
 from strudel.tables.choose_cells import USUAL, numbers_of_cells, telling_cuts
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawTable, read_columns
@@ -293,10 +298,7 @@ def _cut_further(
     table: RawTable, columns: list[Column], kinds: dict[str, Any], options: CodeOptions
 ) -> list[Column]:
     """The columns with cells that are cut once more where another column changes."""
-    own_edges: list[Sequence[float]] = [
-        column.edges if column.kind == "number" and column.dtype != "duration" else ()
-        for column in columns
-    ]
+    own_edges: list[Sequence[float]] = [column.edges for column in columns]
     made: list[Column] = []
     for raw, column, cuts in zip(
         table.columns, columns, telling_cuts(table.columns, own_edges), strict=True
@@ -305,7 +307,9 @@ def _cut_further(
         if not cuts:
             made.append(replace(column, start=start, stop=start + column.stop - column.start))
             continue
-        edges = sorted({*column.edges, *(shortest_number(*cut) for cut in cuts)})
+        shortest = shortest_date if column.kind == "date" else shortest_number
+        shortest = shortest_duration if column.dtype == "duration" else shortest
+        edges = sorted({*column.edges, *(shortest(*cut) for cut in cuts)})
         own = replace(options, edges=edges)
         made.append(learn_column(raw, start, kinds.get(raw.name), own))
     return made

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 # What is asked for, and what is given: a text for the model, and for pandas.
 QUESTIONS = (
-    ("diagnosis = bronchitis", "smoker = yes & cough = yes"),
     ("diagnosis = influenza", "temperature >= 38"),
+    ("diagnosis = bronchitis", "smoker = yes & cough = yes"),
     ("diagnosis = diabetes", "glucose >= 8 | age >= 80"),
     ("chest_pain = yes", "diagnosis = angina"),
     ("cough = yes", "diagnosis = influenza & age >= 70"),

@@ -300,6 +300,7 @@ def check_codes(model: Model, codes: ByteArray, weight: FloatArray | None = None
     places = _places(code, codes)
     weight = np.ones(len(codes)) if weight is None else weight
     if len(codes):  # so that they add up to as many rows as they are worth
+        weight = weight / weight.max()  # whose squares may else be too large or too small
         weight = weight * weight.sum() / (weight**2).sum()
     groups = [
         _groups(column, _counts(own, weight, len(column.cell_words)))
