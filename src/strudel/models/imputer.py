@@ -68,8 +68,8 @@ MOST_COMPONENTS = 100  # of one run
 
 
 @dataclass(eq=False, repr=False)
-class StrudelImputer(  # type: ignore[misc]
-    StrudelOptions, QueryMethods, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+class StrudelImputer(
+    StrudelOptions, QueryMethods, OneToOneFeatureMixin, TransformerMixin, BaseEstimator  # type: ignore[misc]
 ):
     """Fills unknown values with a density model, given all known values of a row.
 

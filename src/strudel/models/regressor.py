@@ -47,8 +47,8 @@ MOST_COMPONENTS = 40
 
 
 @dataclass(eq=False, repr=False)
-class StrudelRegressor(  # type: ignore[misc]
-    StrudelOptions, NotebookSummary, QueryMethods, RegressorMixin, BaseEstimator
+class StrudelRegressor(
+    StrudelOptions, NotebookSummary, QueryMethods, RegressorMixin, BaseEstimator  # type: ignore[misc]
 ):
     """Predicts a number from a table with any gaps: exact means, quantiles and intervals.
 
