@@ -45,7 +45,7 @@ from strudel.learning.supervised.class_code import (
 )
 from strudel.learning.supervised.class_mixtures import ClassRows, complete_rows, fold_of_rows
 from strudel.learning.supervised.class_model import ClassModel
-from strudel.models.base import QueryMethods, keep_encoder
+from strudel.models.base import keep_encoder
 from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.models.targets import as_labels
 from strudel.tables.column_codes import as_column_codes
@@ -103,7 +103,7 @@ STRENGTHS_OF_TABLES = (1.0, 3.0, 10.0, 30.0, 100.0)
 
 
 @dataclass(eq=False, repr=False)
-class StrudelClassifier(StrudelOptions, QueryMethods, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that also models its inputs, so that some of them may be missing.
 
     Every class has a mixture of circuits, all on one structure; or one mixture describes inputs and

@@ -27,7 +27,7 @@ from strudel.learning.incomplete.fill_regressions import (
     numbers_of,
 )
 from strudel.learning.mixture_methods import EM
-from strudel.models.base import QueryMethods, keep_encoder
+from strudel.models.base import keep_encoder
 from strudel.models.classifier import StrudelClassifier
 from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.queries.by_block import by_block, possible_row
@@ -68,9 +68,7 @@ MOST_COMPONENTS = 100  # of one run
 
 
 @dataclass(eq=False, repr=False)
-class StrudelImputer(
-    StrudelOptions, QueryMethods, OneToOneFeatureMixin, TransformerMixin, BaseEstimator  # type: ignore[misc]
-):
+class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fills unknown values with a density model, given all known values of a row.
 
     Parameters

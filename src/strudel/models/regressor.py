@@ -31,7 +31,7 @@ from strudel.learning.incomplete.fill_regressions import (
     numbers_of,
 )
 from strudel.learning.mixture_methods import EM
-from strudel.models.base import NotebookSummary, QueryMethods
+from strudel.models.base import NotebookSummary
 from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.models.targets import as_target
 from strudel.queries.columns.column_posterior import check_shares
@@ -47,9 +47,7 @@ MOST_COMPONENTS = 40
 
 
 @dataclass(eq=False, repr=False)
-class StrudelRegressor(
-    StrudelOptions, NotebookSummary, QueryMethods, RegressorMixin, BaseEstimator  # type: ignore[misc]
-):
+class StrudelRegressor(StrudelOptions, NotebookSummary, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predicts a number from a table with any gaps: exact means, quantiles and intervals.
 
     Parameters

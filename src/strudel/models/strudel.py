@@ -35,7 +35,7 @@ from strudel.learning.options import named_options
 from strudel.learning.presets import PRESET_OPTIONS, PRESETS, with_preset
 from strudel.learning.progress import Callback, Reporter
 from strudel.learning.search_options import SEARCHES, BestFirst, Greedy, SearchOptions
-from strudel.models.base import DensityEstimator
+from strudel.models.base import DensityEstimator, QueryMethods
 from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
 from strudel.tables.input_table import rows_like
@@ -44,8 +44,8 @@ MOST_POINTS = 4096  # where a network ties the components: they cost less, and m
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class StrudelOptions:
-    """The options of `Strudel`, which the estimators that learn with it have as well."""
+class StrudelOptions(QueryMethods):
+    """The options and questions of `Strudel`, which the estimators that learn with it share."""
 
     n_components: Any = "auto"
     preset: str | None = None
