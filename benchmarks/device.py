@@ -263,7 +263,7 @@ def many_rows(device: Any, is_quick: bool) -> dict[str, float]:
 
 
 def whole_fit(device: Any, is_quick: bool) -> dict[str, Any]:
-    """A whole StrudelMixture(n_components="auto") of plants: the device against two cores."""
+    """A whole automatic mixture of plants: the device against two cores."""
     dataset = load_dataset("nltcs" if is_quick else "plants")
     small = dataset.train[:1000]
     found: dict[str, Any] = {}

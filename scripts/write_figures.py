@@ -95,7 +95,7 @@ def accurate() -> str:
 
 
 def mixtures() -> str:
-    """`StrudelMixture("auto", n_splits="auto")` beside the paper's four ensembles."""
+    """The automatic mixture beside the paper's four ensembles."""
     lines = [
         [
             name,

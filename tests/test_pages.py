@@ -33,6 +33,7 @@ def page_id(name):
 
 
 @pytest.mark.compiled
+@pytest.mark.filterwarnings("ignore::strudel.errors.MissingForAReasonWarning")
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask 2026.8 under pandas 3.1
 @pytest.mark.parametrize(
     "name", [name for name, text in TEXTS.items() if BLOCK.search(text)], ids=page_id

@@ -87,7 +87,7 @@ def peers(results: Results) -> Section:
     ours = {
         "Strudel": {name: one["greedy"] for name, one in results.by_dataset("single").items()},
         "Strudel, accurate": results.by_dataset("accurate"),
-        "StrudelMixture": results.by_dataset("mixture"),
+        "Strudel, mixture": results.by_dataset("mixture"),
     }
     labels = list(dict.fromkeys(label for one in found.values() for label in one["peers"]))
     installed = [
