@@ -93,12 +93,14 @@ class Expected:
         """Log-probability that every column has one of the values that are given for it."""
         choices = [[(c, k) for k in values] for c, values in evidence.items()]
         rows = np.full((int(np.prod([len(own) for own in choices])), self.model.n_vars), np.nan)
-        for row, chosen in zip(rows, itertools.product(*choices), strict=True):
+        log_share = np.zeros(len(rows))  # of values that share a cell with others
+        for place, chosen in enumerate(itertools.product(*choices)):
             for c, k in chosen:
                 column = self.code.columns[c]
-                row[column.start : column.stop] = column.codewords[k]
+                rows[place, column.start : column.stop] = column.codewords[k]
+                log_share[place] += np.log(column.value_share[k])
         with np.errstate(divide="ignore"):
-            return float(logsumexp(log_marginal(self.model, rows)))
+            return float(logsumexp(log_marginal(self.model, rows) + log_share))
 
     def posterior(self, c, evidence):
         allowed = evidence.get(c, range(self.sizes[c]))
