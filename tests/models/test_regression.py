@@ -283,4 +283,6 @@ def test_it_predicts_insurance_costs_as_well_as_the_authors_circuit(data_folder)
     model = RegressionCircuit(random_state=0)
     model.fit(X["train"], data["y_train"], X_valid=X["valid"], y_valid=data["y_valid"])
     error = np.sqrt(np.mean((model.predict(X["test"]) - data["y_test"]) ** 2))
-    assert error < 4750  # that of the authors' regression circuit is 4749.9
+    # That of the authors' regression circuit is 4749.9. Two percent are a fifth of the standard
+    # error of 215 test rows.
+    assert error < 1.02 * 4749.9

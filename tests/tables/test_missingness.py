@@ -104,6 +104,7 @@ def test_a_second_rule_is_found_where_the_first_does_not_hold():
     assert own[1].intervals == ((None, 12.0),)
 
 
+@pytest.mark.compiled
 def test_the_imputer_leaves_values_empty_that_are_missing_by_rule(rows, model):
     by_rule = rows["pregnancies"].isna() & (rows["sex"] == "male")
     young = rows["licence"].isna() & (rows["age"] < 16)

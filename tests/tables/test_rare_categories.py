@@ -58,6 +58,7 @@ def test_every_value_can_be_asked_for_and_is_as_probable_as_frequent(fitted):
         assert np.exp(strudel.log_marginal(model, {"port": value})) == pytest.approx(found[value])
 
 
+@pytest.mark.compiled
 def test_sets_of_values_add_up(fitted):
     _, model = fitted
     found = model.marginal_probabilities()["port"]
@@ -112,6 +113,7 @@ def test_conditioned_models_keep_the_values(fitted):
     assert set(drawn["port"]) == {value}
 
 
+@pytest.mark.compiled
 def test_drawn_values_come_with_their_shares(fitted):
     frame, model = fitted
     n_rows = 20_000
@@ -149,6 +151,7 @@ def test_entropy_and_the_most_probable_state_are_those_of_all_values():
     assert best == pytest.approx(log_p[(pairs["port"] == rare).to_numpy()].max())
 
 
+@pytest.mark.compiled
 def test_nothing_is_invented_where_values_are_missing():
     frame = flights(1500)
     holes = frame.copy()

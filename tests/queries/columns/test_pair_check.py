@@ -61,6 +61,7 @@ def mixed_rows(n_rows=800, seed=0):
     return rows
 
 
+@pytest.mark.compiled
 def test_groups_of_columns_are_told_so_that_they_can_be_counted_and_asked_for():
     rows = mixed_rows()
     model = Strudel(n_components=1, max_splits=5, random_state=0).fit(rows)
@@ -253,15 +254,20 @@ def test_a_model_without_a_check_asks_for_rows():
         model.check()
 
 
+@pytest.fixture(scope="module")
+def learned():
+    return fitted(mixed_rows(), random_state=0)
+
+
 @pytest.fixture
-def saved(tmp_path):
+def saved(learned, tmp_path):
     path = tmp_path / "model.strudel"
-    save(fitted(mixed_rows(), random_state=0), path)
+    save(learned, path)
     return path
 
 
-def test_the_check_is_saved_and_loaded(saved):
-    model = fitted(mixed_rows(), random_state=0)
+def test_the_check_is_saved_and_loaded(saved, learned):
+    model = learned
     for other in (load(saved), pickle.loads(pickle.dumps(model))):
         for field in Check.__dataclass_fields__:
             assert np.array_equal(

@@ -5,8 +5,8 @@ Out: the structure; the penalty; the `PredictorCircuit`; and what was tried.
 
 Every start is tried on the validation rows, then splits are added to the best one where the
 predictor still errs, a few at a time. The smallest structure wins whose validation rows lose,
-within one standard error, as little as those of the best: larger ones cost time in every
-expectation.
+within one standard error, as little as those of the best (half of one for splits that were made
+for the target): larger ones cost time in every expectation.
 """
 
 from __future__ import annotations
@@ -178,7 +178,8 @@ class PredictorSearch:
             made += new
         if most is None:
             assert self.valid is not None
-            made = list(losses)[first_good(list(losses.values()), self.valid.weight)]
+            held_out = list(losses.values())
+            made = list(losses)[first_good(held_out, self.valid.weight, n_errors=0.5)]
         return growing.snapshot(made), made
 
     def choose_alpha(self, structure: Circuit) -> float:
@@ -246,14 +247,14 @@ class PredictorSearch:
         return loss
 
 
-def first_good(losses: Sequence[FloatArray], weight: FloatArray) -> int:
-    """The first of some losses of rows that is within one standard error of the best."""
+def first_good(losses: Sequence[FloatArray], weight: FloatArray, n_errors: float = 1.0) -> int:
+    """The first of some losses of rows that is within `n_errors` standard errors of the best."""
     share = weight / weight.sum()
     best = losses[int(np.argmin([share @ loss for loss in losses]))]
     for place, loss in enumerate(losses):
         worse = loss - best
         mean = float(share @ worse)
-        if mean <= float(np.sqrt(share**2 @ (worse - mean) ** 2)):
+        if mean <= n_errors * float(np.sqrt(share**2 @ (worse - mean) ** 2)):
             return place
     raise AssertionError("the best is as good as itself")
 

@@ -21,6 +21,7 @@ from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES
 
 FEWEST_ROWS = 10.0  # weight of the rows through an edge that is split
+TIE = 1e-6  # gains that differ by less, relatively, are equal: BLAS libraries round differently
 
 
 def split_for_target(
@@ -75,7 +76,8 @@ def _candidates(
         place,
     )
     found = np.flatnonzero(gain > 0.0)
-    edges: IntArray = found[np.argsort(-gain[found], kind="stable")].astype(np.int32)
+    rank = np.round(np.log(gain[found]) / TIE)  # ties go to the lowest edge
+    edges: IntArray = found[np.argsort(-rank, kind="stable")].astype(np.int32)
     return edges, place[edges]
 
 
@@ -180,6 +182,6 @@ def _best_place(
                 + zero_above**2 / (zero_below + alpha)
                 - all_above[k] ** 2 / (all_below[k] + alpha)
             )
-        if total > best:
+        if total > best * (1.0 + TIE):
             best, best_place = total, first + p
     return best, best_place
