@@ -164,18 +164,17 @@ def learn(train: pd.DataFrame, name: str, options: dict[str, Any]) -> Any:
 
 def ask(model: Any, asked: Sequence[dict[str, Any]], train: pd.DataFrame) -> list[float]:
     """Answers to questions; nan where a fact or an event cannot be asked for."""
-    answers = np.full(len(asked), np.nan)
-    places = [i for i, q in enumerate(asked) if q["kind"] != "mean|1"]
-    facts = [_plain(asked[i]["facts"], train) for i in places]
-    events = [{asked[i]["event"]: asked[i]["value"]} for i in places]
-    both = [given | _plain(event, train) for given, event in zip(facts, events, strict=True)]
-    answers[places] = np.exp(_log_p(model, both) - _log_p(model, facts))
-    for i, q in enumerate(asked):
+    answers = []
+    for q in asked:
+        given = _plain(q["facts"], train)
         if q["kind"] == "mean|1":
-            given = _plain(q["facts"], train)
-            answers[i] = _or(np.nan, lambda q=q, given=given: model.expectation(q["event"], given))
-            answers[i] /= q["deviation"]
-    return [float(answer) for answer in answers]
+            mean = _or(np.nan, lambda q=q, given=given: model.expectation(q["event"], given))
+            answers.append(mean / q["deviation"])
+        else:
+            event = _plain({q["event"]: q["value"]}, train)
+            ask_for = lambda event=event, given=given: model.probability(event, given)  # noqa: E731
+            answers.append(_or(np.nan, ask_for))
+    return answers
 
 
 def _plain(facts: dict[str, Any], train: pd.DataFrame) -> dict[str, Any]:
@@ -190,14 +189,6 @@ def _plain(facts: dict[str, Any], train: pd.DataFrame) -> dict[str, Any]:
             fact = values[0]
         found[column] = fact
     return found
-
-
-def _log_p(model: Any, given: list[dict[str, Any]]) -> np.ndarray:
-    try:
-        return np.asarray(model.log_marginal(given), float)
-    except ValueError:  # no row has one of them
-        none = -np.inf
-        return np.array([_or(none, lambda one=one: model.log_marginal([one])[0]) for one in given])
 
 
 def _or(otherwise: float, question: Callable[[], Any]) -> float:

@@ -47,7 +47,7 @@ FEW_COUNTED = 4  # literals of a count that is asked of a mixture by cases
 FAINT = 1e-250  # counts below are looked at again in logs
 
 
-@by_block("given", has_own_events=True)
+@by_block("given", about=("event",), has_own_events=True)
 def probability(
     model: Any, event: Any, given: Any = None, *, log: bool = False, max_pairs: int = MAX_PAIRS
 ) -> float | FloatArray:

@@ -31,6 +31,7 @@ from strudel.errors import NoValueError
 from strudel.logic.column_events import event_of_values
 from strudel.logic.event_forms import as_event, is_formula, said_event, without_points
 from strudel.logic.events import Event, children_first
+from strudel.queries.known_columns import is_any_missing_for_a_reason, with_values
 from strudel.queries.model import Model, log_weights_of, model_of
 from strudel.queries.soft_evidence import bit_logs, given_parts
 from strudel.tables.cell_distribution import EVERYWHERE, Region
@@ -175,10 +176,13 @@ def _absorb_event(model: Model, event: Event, what: str, max_pairs: int) -> Abso
 
 
 def columns_in(model: Model, given: Any) -> set[str]:
-    """The columns that evidence says something about."""
+    """The columns that evidence says something about, or that are named."""
+    code = model.table_code
+    named = [given] if isinstance(given, str) else given if isinstance(given, list | tuple) else []
+    if code is not None and named and all(one in code.names for one in named):
+        return set(named)
     if not is_formula(given) and not isinstance(given, Mapping):
         return set()
-    code = model.table_code
     names = names_of(model.n_vars, model.feature_names)
     found: set[str] = set()
     for part, _ in children_first(said_event(given, *_variables(model))):
@@ -220,14 +224,16 @@ def absorbed_rows(model: Model, given: Any) -> list[Absorbed | None] | None:
 
 def takes_evidence(
     *names: str,
+    about: tuple[str, ...] = (),
     with_facts: Callable[[Any, Absorbed], Any] | None = None,
     has_own_events: bool = False,
 ) -> Callable[[F], F]:
     """Let a query of a model, its first argument, be given anything in these arguments.
 
     A list of dicts is asked one by one if some dict has sets or intervals, and the answers are
-    joined. `with_facts` changes an answer that depends on what was absorbed. A query that
-    `has_own_events` gets events that are no row of values as they are.
+    joined. The arguments `about` name what is asked for: the answer is about rows in which those
+    columns, and the given ones, have values. `with_facts` changes an answer that depends on what
+    was absorbed. A query that `has_own_events` gets events that are no row of values as they are.
     """
 
     def decorate(query: F) -> F:
@@ -237,6 +243,10 @@ def takes_evidence(
         def ask(*args: Any, **options: Any) -> Any:
             bound = signature.bind(*args, **options).arguments
             first = next(iter(bound))
+            if about and is_any_missing_for_a_reason(bound[first]):
+                model = model_of(bound[first])
+                named = [columns_in(model, bound.get(name)) for name in (*about, *names)]
+                bound = dict(bound) | {first: with_values(model, set().union(*named))}
             for name in names:
                 given = bound.get(name)
                 said = None if first == "self" else said_facts(bound[first], given)
@@ -256,7 +266,7 @@ def takes_evidence(
                     answer = query(**asked)
                     answers.append(answer if with_facts is None else with_facts(answer, found))
                 return answers[0] if is_single else _joined(answers)
-            return query(*args, **options)
+            return query(**bound) if about else query(*args, **options)
 
         return ask  # type: ignore[return-value]
 

@@ -13,13 +13,19 @@ it knows stays, and what it lacks is learned from few numbers (`mixtures.tilted`
 Independent columns are a special case of any structure on the same vtree, so all are one mixture.
 The first kind has by far the most parameters. So it only takes part where validation rows are
 surely more likely with it.
+
+Half of the weight of an encoded table goes to hundreds of small components of independent columns
+(`mixtures.column_components`). Validation rows would not ask for so many: they are there for true
+answers about few columns, and hardly make whole rows less likely.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
@@ -43,6 +49,7 @@ from strudel.learning.mixtures.choose import (
     components,
     name_of_structure,
 )
+from strudel.learning.mixtures.column_components import learn_column_components
 from strudel.learning.mixtures.weighted_average import (
     SURE,
     Group,
@@ -56,14 +63,16 @@ from strudel.learning.mixtures.weighted_average import (
 from strudel.learning.prepared_rows import Prepared
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.probabilities import log_probabilities
-from strudel.tables.column_codes import as_column_codes, complete_columns
+from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
 from strudel.trees.column_tree import learn_column_tree, strong_part
 from strudel.trees.vtree import Vtree
 
 MOST_OF_TABLES = 100  # of them in all runs
 STRONG = 0.5  # of a column: columns that tell this share of each other stay together
 FEWEST = 15  # components in all: with fewer, one kind makes more of them
+WORDS = {"tilted": "tilted ", "small": "small "}
 FIRST_KIND = 0.6  # of `max_seconds`, for the first kind
+SMALL_SHARE = 0.5  # of the weight, for small components of independent columns
 VIRTUAL_ROWS = 10.0  # that all kinds share evenly when validation rows weigh them
 
 
@@ -72,6 +81,8 @@ def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     effort = learner.task.effort
     most = effort.most_components(_n_cells(rows, effort), rows.encoder is not None)
     most = min(learner.task.max_components, most)
+    small = Small.of(rows, learner.task)
+    most = min(most, learner.task.max_components - small.n_components)
     task = replace(learner.task, max_components=most, to_choose_from=effort.sizes)
     learner = replace(learner, task=task)
     if rows.is_partitioned or rows.valid is None or rows.start is not None:
@@ -91,6 +102,8 @@ def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     groups: list[Group] = []
     try:
         _learn(groups, rows, replace(learner, task=task), first, most)
+        if small.n_components and not learner.clock.is_up:
+            groups.append(_learn_small(rows, small, first))
     except KeyboardInterrupt:
         first.history.stopped_because = "interrupted"
     try:
@@ -98,6 +111,49 @@ def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     except KeyboardInterrupt:
         first.history.stopped_because = "interrupted"
         return first
+
+
+@dataclass(frozen=True)
+class Small:
+    """How many small components of independent columns there are."""
+
+    n_runs: int = 0
+    size: int = 0  # components of a run
+
+    @property
+    def n_components(self) -> int:
+        """Components of all runs."""
+        return self.n_runs * self.size
+
+    @staticmethod
+    def of(rows: Prepared, task: MixtureTask) -> Small:
+        """As many as the effort allows, in half of all components; none for rows of 0 and 1."""
+        if rows.encoder is None or rows.columns is None or rows.is_partitioned:
+            return Small()
+        n_runs, size = task.effort.small_components
+        size = min(size, task.max_components // (2 * n_runs))
+        return Small(n_runs, size) if size >= FEWEST else Small()
+
+
+def _learn_small(rows: Prepared, small: Small, first: LearnedMixture) -> Group:
+    """Small components of independent columns, on the vtree of the first kind."""
+    columns = complete_columns(as_column_codes(rows.columns or ()), rows.train.n_vars)
+    if rows.gaps is None:
+        values, weight = column_values(rows.train, columns), rows.train.weights
+    else:
+        known = rows.gaps.train_rows
+        assert isinstance(known, PartialRows)
+        values, weight = column_values(known.evidence, columns), known.weight
+    mixture = learn_column_components(
+        values,
+        weight,
+        columns,
+        first.mixture.vtree,
+        n_components=small.size,
+        n_runs=small.n_runs,
+        rng=rows.rng,
+    )
+    return Group("small", INDEPENDENT, mixture, _log_p(rows, mixture))
 
 
 def _n_cells(rows: Prepared, effort: Effort) -> int:
@@ -165,8 +221,11 @@ def _coarse_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circui
 
 def _average(rows: Prepared, first: LearnedMixture, groups: list[Group]) -> LearnedMixture:
     weight = _weight(rows)
-    groups = _that_count(groups, weight)
+    small = [group for group in groups if group.kind == "small"]
+    groups = _that_count([group for group in groups if group.kind != "small"], weight)
     kept, shares = that_matter(groups, shares_of(groups, weight, VIRTUAL_ROWS))
+    if small:
+        kept, shares = [*kept, *small], np.append((1.0 - SMALL_SHARE) * shares, SMALL_SHARE)
     if [group.kind for group in kept] == ["em"]:
         return first
     mixture = weighted_average(kept, shares)
@@ -198,7 +257,7 @@ def _that_count(groups: list[Group], weight: FloatArray) -> list[Group]:
 def _explain(groups: Sequence[Group], shares: FloatArray) -> str:
     """What the mixture is made of, in a sentence."""
     return " and ".join(
-        f"{components(group.mixture.n_components, is_tilted=group.kind == 'tilted')} on "
+        f"{components(group.mixture.n_components, WORDS.get(group.kind, ''))} on "
         f"{name_of_structure(group.n_splits)} with {100.0 * share:.0f} % of the weight"
         for group, share in zip(groups, shares, strict=True)
     )

@@ -18,6 +18,7 @@ from strudel.queries.columns.value_probabilities import (
     linear_shares,
     respects,
 )
+from strudel.queries.known_columns import shares_where_known
 from strudel.queries.model import Model
 from strudel.tables.coded_column import Column
 from strudel.tables.coded_rows import known_numbers, known_values
@@ -185,6 +186,7 @@ def column_marginals(
             found[column.name] = linear_shares(column, variables[:, column.start : column.stop])
         else:
             found[column.name] = codeword_shares(model, column, evidence, log_given, QUERY)
+    found |= shares_where_known(model, code.columns, evidence, QUERY)
     for name, places in known_numbers(given, code).items():
         if code.column(name).is_shared:  # the bits that are given say the cell alone
             known = np.flatnonzero(~np.isnan(places))

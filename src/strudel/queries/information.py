@@ -106,7 +106,7 @@ def _entropy_within(model: Model, given: Any) -> float | FloatArray:
     return float(total[0]) if is_single else total
 
 
-@by_block("given")
+@by_block("given", about=("a", "b", "beyond"))
 def mutual_information(
     model: Model,
     a: Any,

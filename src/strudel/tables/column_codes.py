@@ -64,6 +64,13 @@ class ColumnCode:
         return len(self.codewords)
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether bit j says that the value is j + 1 or more."""
+        n_values, n_bits = self.codewords.shape
+        is_thermometer = n_values == n_bits + 1
+        return is_thermometer and np.array_equal(self.codewords, np.tri(n_values, n_bits, -1))
+
+    @property
     def is_bit(self) -> bool:
         """Whether it is a single variable that may be 0 or 1."""
         return self.codewords.shape == (2, 1)

@@ -13,8 +13,9 @@ pairs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,18 @@ class MissingRule:
         """How much more often values are missing where the condition holds."""
         return self.rate - self.rate_elsewhere
 
+    def shares(self, column: Column) -> FloatArray:
+        """The share of every value, or cell, of the column it is about in which it holds."""
+        if self.intervals:
+            inside = tuple(
+                (-np.inf if low is None else low, np.inf if high is None else high)
+                for low, high in self.intervals
+            )
+            return np.asarray(column.cells.shares(inside))
+        places = map(column.place_of, self.values)
+        wanted = [place for place in places if place is not None]
+        return np.isin(np.arange(column.n_values), wanted).astype(np.float64)
+
     def holds(self, raw: RawColumn, column: Column) -> AnyArray:
         """In which rows the condition holds, from the column that it is about."""
         found = raw.is_missing() if self.or_missing else np.zeros(len(raw.values), dtype=bool)
@@ -126,6 +139,37 @@ class Missingness:
             else "sample(missing=True) draws missing values as the table has them.",
             rules=self.rules,
         )
+
+    @cached_property
+    def caused(self) -> frozenset[str]:
+        """The columns whose values are missing because of another column."""
+        return frozenset(own.column for own in self.rates if own.because_of) | {
+            rule.column for rule in self.rules if rule.is_structural
+        }
+
+    def without(self, names: Collection[str]) -> Missingness:
+        """The same without some of the columns whose values are missing."""
+        rules = tuple(rule for rule in self.rules if rule.column not in names)
+        return Missingness(rules, tuple(own for own in self.rates if own.column not in names))
+
+    def chances_of_values(
+        self, names: Collection[str], columns: Sequence[Column]
+    ) -> Iterator[tuple[str, FloatArray]]:
+        """How often columns have a value, for every value of the columns which that depends on."""
+        of = {column.name: column for column in columns}
+        for own in (rates for rates in self.rates if rates.column in names):
+            cause = of.get(own.because_of or "")
+            rules = [rule for rule in self.rules if rule.column == own.column]
+            rules = [rule for rule in rules if rule.is_structural and rule.because_of in of]
+            if cause is not None and len(own.rates) == cause.n_values + 1:
+                chance = 1.0 - np.array(own.rates[:-1])
+                for rule in (rule for rule in rules if rule.because_of == cause.name):
+                    inside = rule.shares(cause)
+                    chance += inside * (1.0 - rule.rate - chance)
+                yield cause.name, chance
+            for rule in rules:
+                if cause is None or rule.because_of != cause.name:
+                    yield rule.because_of, 1.0 - rule.rate * rule.shares(of[rule.because_of])
 
     def missing_by_rule(
         self, raws: Mapping[str, RawColumn], columns: Sequence[Column]

@@ -367,15 +367,16 @@ def describe(trial: Trial) -> str:
     words = {"bagged_em": "bag", "continuous": "network"}.get(trial.method, "run")
     runs = "" if trial.n_runs == 1 else f" x {trial.n_runs} {words}s"
     tied = " of a network" if trial.method == "continuous" else ""
+    kind = "tilted " if trial.method == "tilted" else ""
     return (
-        f"{components(trial.n_components, trial.method == 'tilted')}{tied}{runs} on "
+        f"{components(trial.n_components, kind)}{tied}{runs} on "
         f"{name_of_structure(trial.n_splits)}: valid {trial.valid:.4f}"
     )
 
 
-def components(n: int, is_tilted: bool = False) -> str:
-    """How many components, in words."""
-    return f"{n:,} {'tilted ' if is_tilted else ''}component{'' if n == 1 else 's'}"
+def components(n: int, kind: str = "") -> str:
+    """How many components, in words; a kind ends with a space."""
+    return f"{n:,} {kind}component{'' if n == 1 else 's'}"
 
 
 def name_of_structure(n_splits: int) -> str:

@@ -127,7 +127,7 @@ def tilt(
     var = np.full(first[-1], NONE, dtype=np.int32)
     is_ordered = np.zeros(first[-1], dtype=np.bool_)
     for code, (a, b) in zip(codes, pairwise(first), strict=True):
-        has_bits = _is_ordered(code)
+        has_bits = code.is_ordered
         var[a + has_bits : b] = np.arange(code.start, code.stop)
         is_ordered[a + 1 : b] = has_bits
     none = np.zeros(0, dtype=np.int32)
@@ -150,17 +150,11 @@ def _columns_to_tilt(columns: Sequence[ColumnCode] | None, n_vars: int) -> list[
     """The columns; their single variables where no weights of these say those of all values."""
     found: list[ColumnCode] = []
     for code in complete_columns(as_column_codes(columns or ()), n_vars):
-        if _is_ordered(code) or _is_one_hot(code):
+        if code.is_ordered or _is_one_hot(code):
             found.append(code)
         else:
             found += [free_bit(var) for var in range(code.start, code.stop)]
     return found
-
-
-def _is_ordered(code: ColumnCode) -> bool:
-    """Whether bit j says that the value is j + 1 or more."""
-    n_values, n_bits = code.codewords.shape
-    return n_values == n_bits + 1 and np.array_equal(code.codewords, np.tri(n_values, n_bits, -1))
 
 
 def _is_one_hot(code: ColumnCode) -> bool:

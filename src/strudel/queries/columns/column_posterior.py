@@ -171,7 +171,7 @@ def posterior(model: Model, column: str, given: Any = None) -> ColumnPosterior:
     return found
 
 
-@by_block("given")
+@by_block("given", about=("column",))
 def _posterior(model: Any, column: str, given: Any) -> Any:
     own, chances, numbers, _ = _asked(model_of(model), column, given, "posterior")
     if len(chances) != 1:
@@ -185,7 +185,7 @@ def _posterior(model: Any, column: str, given: Any) -> Any:
     return ColumnPosterior(own, chances[0])
 
 
-@by_block("given")
+@by_block("given", about=("column",))
 def expectation(model: Model, column: str, given: Any = None) -> Any:
     """The mean of a column, given what is known.
 
@@ -217,7 +217,7 @@ def expectation(model: Model, column: str, given: Any = None) -> Any:
     )
 
 
-@by_block("given")
+@by_block("given", about=("column",))
 def variance(model: Model, column: str, given: Any = None) -> float | FloatArray:
     """The variance of a column, given what is known; its square root is the standard deviation.
 
@@ -256,7 +256,7 @@ def variance(model: Model, column: str, given: Any = None) -> float | FloatArray
     return found
 
 
-@by_block("given")
+@by_block("given", about=("column",))
 def quantile(model: Model, column: str, q: Any, given: Any = None) -> Any:
     """The value of a column that is not exceeded with probability `q`, given what is known.
 
@@ -300,7 +300,7 @@ def quantile(model: Model, column: str, q: Any, given: Any = None) -> Any:
     return found if np.ndim(q) else found[..., 0]
 
 
-@by_block("given")
+@by_block("given", about=("column",))
 def cdf(model: Model, column: str, x: Any, given: Any = None) -> float | FloatArray:
     """The probability that a column is `x` or less, given what is known.
 
@@ -339,7 +339,7 @@ def cdf(model: Model, column: str, x: Any, given: Any = None) -> float | FloatAr
     return found
 
 
-@by_block("given")
+@by_block("given", about=("column",))
 def pdf(model: Model, column: str, x: Any, given: Any = None) -> float | FloatArray:
     """The density of a column at `x`, given what is known.
 

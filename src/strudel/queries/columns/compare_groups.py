@@ -30,6 +30,7 @@ from strudel.queries.columns.joint_table import (
     rows_with_few_unknown,
 )
 from strudel.queries.columns.value_probabilities import value_probabilities
+from strudel.queries.known_columns import shares_where_known
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.probabilities import log_probabilities
@@ -170,9 +171,10 @@ class _Group(NamedTuple):
         return cls(found, row, float(log_p[0]), frozenset(own))
 
     def shares(self, columns: list[Column]) -> list[FloatArray]:
-        """The probability of every value of the columns."""
+        """The probability of every value of the columns, in rows that have one."""
         _, found = value_probabilities(self.model, columns, self.row, QUERY)
-        return [share[0] for share in found]
+        known = shares_where_known(self.model, columns, self.row, QUERY)
+        return [known.get(c.name, p)[0] for c, p in zip(columns, found, strict=True)]
 
     def log_probabilities(self, rows: FloatArray) -> FloatArray:
         """The log-probability of rows of the other columns, given the group."""

@@ -1,0 +1,99 @@
+"""Columns that are missing for a reason: answers are about the rows in which they have values."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from strudel import Strudel, probability
+from strudel.queries import compare, expectation, marginal_probabilities, quantile
+
+
+def people(n_rows=4000, seed=0):
+    """Wages of those who work, which the young do more often; births of women."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(20, 80, n_rows)
+    sex = np.where(rng.random(n_rows) < 0.4, "female", "male")
+    wage = np.round(rng.gamma(4.0, 5.0, n_rows) * (1.0 - (age - 20) / 100), 2)
+    births = rng.poisson((age - 15) / 20.0)
+    works = rng.random(n_rows) < np.where(age < 60, 0.9, 0.15)
+    return pd.DataFrame(
+        {
+            "age": age,
+            "sex": sex,
+            "wage": np.where(works, wage, np.nan),
+            "births": np.where(sex == "female", births, np.nan),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return people()
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Strudel(random_state=0).fit(rows)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("event", "given"),
+    [
+        ("wage > 20", None),
+        ("age >= 60", "wage < 10"),
+        ("sex = male", "births >= 2"),
+        ("births >= 3", "age > 50"),
+        ("births = 0 & wage > 15", None),
+    ],
+)
+def test_a_probability_is_that_of_rows_with_values(model, rows, event, given):
+    def fits(said):
+        return rows.eval(said.replace(" = male", " == 'male'").replace(" = 0", " == 0"))
+
+    known = pd.Series(True, index=rows.index)
+    for name in ("wage", "births"):
+        if name in f"{event} {given}":
+            known &= rows[name].notna()
+    if given:
+        known &= fits(given)
+    share, n_rows = fits(event)[known].mean(), known.sum()
+    error = np.sqrt(max(share * (1.0 - share), 0.01) / n_rows)
+    assert probability(model, event, given) == pytest.approx(share, abs=3.0 * error + 0.01)
+
+
+@pytest.mark.compiled
+def test_means_and_quantiles_are_those_of_rows_with_values(model, rows):
+    wage = rows["wage"].dropna()
+    assert expectation(model, "wage") == pytest.approx(wage.mean(), rel=0.03)
+    assert quantile(model, "wage", 0.5) == pytest.approx(wage.median(), rel=0.06)
+    births = marginal_probabilities(model)["births"]
+    low = model.circuit_.table_code.column("births").edges[0]
+    share = (rows["births"].dropna() < low).mean()
+    assert next(iter(births.values())) == pytest.approx(share, abs=0.02)
+
+
+@pytest.mark.compiled
+def test_groups_are_compared_by_rows_with_values(model, rows):
+    found = compare(model, {"sex": "female"}, {"sex": "male"}).to_frame().set_index("column")
+    mean = rows.loc[rows["sex"] == "female", "wage"].mean()
+    assert found.loc["wage", "mean of a"] == pytest.approx(mean, rel=0.05)
+
+
+@pytest.mark.compiled
+def test_columns_of_which_all_values_are_known_do_not_change(model, rows):
+    assert probability(model, "age >= 60") == pytest.approx((rows["age"] >= 60).mean(), abs=0.02)
+    both = probability(model, "age >= 60 & sex = male")
+    given = probability(model, "age >= 60", "sex = male")
+    assert both == pytest.approx(given * probability(model, "sex = male"), rel=1e-9)
+
+
+@pytest.mark.compiled
+def test_the_probabilities_of_a_column_add_up_to_one(model):
+    for given in (None, "age > 60", {"sex": "male"}):
+        parts = [probability(model, f"wage {bound}", given) for bound in ("< 17.3", ">= 17.3")]
+        assert sum(parts) == pytest.approx(1.0, abs=1e-9)
