@@ -193,6 +193,7 @@ PIECES = {"bounds": [0.0, 2.0], "mass": [0.0, 1.0, 0.0], "scale": [1.0, 1.0], "s
         ({"point_mass": [0.5, -0.5]}, "a mass for each"),
         ({"seen": [2.0, 1.0]}, "a smallest and a largest"),
         ({"decimals": 10**9}, "a smallest and a largest"),
+        ({"unit": 0.0}, "above zero"),
         ({"point_mass": [0.5, 0.5]}, "add up to 2, not to 1"),
         ({"parts": []}, "add up to 0"),
         ({"parts": [PIECES | {"mass": [0.0, 1e308, 1e308]}]}, "numbers up to 1e"),
@@ -205,7 +206,7 @@ PIECES = {"bounds": [0.0, 2.0], "mass": [0.0, 1.0, 0.0], "scale": [1.0, 1.0], "s
 )
 def test_numbers_that_are_no_density_are_refused(wrong, why):
     sound = {"point": [0.0, 1.0], "point_mass": [0.0, 0.0], "parts": [PIECES], "seen": [0.0, 2.0]}
-    sound["decimals"] = None
+    sound |= {"decimals": None, "unit": 1.0}
     assert Density.from_dict(sound).density(np.ones(1)).tolist() == [0.0]
     with pytest.raises(ValueError, match=why):
         Density.from_dict(sound | wrong)

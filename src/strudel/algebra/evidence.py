@@ -31,7 +31,7 @@ from strudel.errors import NoValueError
 from strudel.logic.column_events import event_of_values
 from strudel.logic.event_forms import as_event, is_formula, said_event, without_points
 from strudel.logic.events import Event, children_first
-from strudel.queries.known_columns import is_any_missing_for_a_reason, with_values
+from strudel.queries.columns.known_columns import is_any_missing_for_a_reason, with_values
 from strudel.queries.model import Model, log_weights_of, model_of
 from strudel.queries.soft_evidence import bit_logs, given_parts
 from strudel.tables.cell_distribution import EVERYWHERE, Region

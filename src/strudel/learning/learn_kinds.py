@@ -14,9 +14,9 @@ Independent columns are a special case of any structure on the same vtree, so al
 The first kind has by far the most parameters. So it only takes part where validation rows are
 surely more likely with it.
 
-Half of the weight of an encoded table goes to hundreds of small components of independent columns
-(`mixtures.column_components`). Validation rows would not ask for so many: they are there for true
-answers about few columns, and hardly make whole rows less likely.
+Besides, an encoded table has hundreds of small components of independent columns, for true answers
+about few columns (`mixtures.column_components`). They count as much as makes answers about two
+columns truest in the validation rows; whole rows would not ask for so many.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel._types import FloatArray
+from strudel._types import ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_column_tree
 from strudel.circuits.mixture import Mixture
@@ -61,7 +61,9 @@ from strudel.learning.mixtures.weighted_average import (
     weighted_average,
 )
 from strudel.learning.prepared_rows import Prepared
+from strudel.queries.columns.pair_check import best_share
 from strudel.queries.likelihood import rows_log_likelihood
+from strudel.queries.passes import encode
 from strudel.queries.probabilities import log_probabilities
 from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
 from strudel.trees.column_tree import learn_column_tree, strong_part
@@ -72,7 +74,7 @@ STRONG = 0.5  # of a column: columns that tell this share of each other stay tog
 FEWEST = 15  # components in all: with fewer, one kind makes more of them
 WORDS = {"tilted": "tilted ", "small": "small "}
 FIRST_KIND = 0.6  # of `max_seconds`, for the first kind
-SMALL_SHARE = 0.5  # of the weight, for small components of independent columns
+LEAST_SMALL, MOST_SMALL = 0.2, 0.7  # of the weight, for small components of independent columns
 VIRTUAL_ROWS = 10.0  # that all kinds share evenly when validation rows weigh them
 
 
@@ -225,7 +227,8 @@ def _average(rows: Prepared, first: LearnedMixture, groups: list[Group]) -> Lear
     groups = _that_count([group for group in groups if group.kind != "small"], weight)
     kept, shares = that_matter(groups, shares_of(groups, weight, VIRTUAL_ROWS))
     if small:
-        kept, shares = [*kept, *small], np.append((1.0 - SMALL_SHARE) * shares, SMALL_SHARE)
+        share = _share_of_small(rows, weighted_average(kept, shares), small[0].mixture)
+        kept, shares = that_matter([*kept, *small], np.append((1.0 - share) * shares, share))
     if [group.kind for group in kept] == ["em"]:
         return first
     mixture = weighted_average(kept, shares)
@@ -241,6 +244,28 @@ def _average(rows: Prepared, first: LearnedMixture, groups: list[Group]) -> Lear
     chosen["shares"] = {group.kind: float(share) for group, share in zip(kept, shares, strict=True)}
     chosen["explanation"] = _explain(kept, shares)
     return LearnedMixture(mixture, first.history, chosen)
+
+
+def _share_of_small(rows: Prepared, others: Mixture, small: Mixture) -> float:
+    """The share of the small components with which answers about two columns are truest.
+
+    A small share gains next to nothing, and takes something from every strong dependence: then, or
+    if few rows leave it open, there are no small components.
+    """
+
+    def codes(part: str) -> tuple[ByteArray, FloatArray]:
+        if rows.gaps is None:
+            bits = getattr(rows, part)
+            return encode(bits.unpack().astype(np.float64)), bits.weights
+        partial = getattr(rows.gaps, f"{part}_rows")
+        assert isinstance(partial, PartialRows)
+        return partial.codes, partial.weight
+
+    assert rows.encoder is not None
+    code = rows.encoder.code_
+    model, other = others.with_table_code(code), small.with_table_code(code)
+    share, error = best_share(model, other, codes("train"), codes("valid"))
+    return min(share, MOST_SMALL) if share - error / 2.0 >= LEAST_SMALL else 0.0
 
 
 def _that_count(groups: list[Group], weight: FloatArray) -> list[Group]:

@@ -35,6 +35,7 @@ from .columns.compare_groups import compare as compare
 from .columns.compare_groups import Comparison as Comparison
 from .columns.pair_check import check as check
 from .columns.pair_check import Check as Check
+from .columns.known_columns import of_all_rows as of_all_rows
 
 # information
 from .information import entropy as entropy

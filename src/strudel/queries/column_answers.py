@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.queries.columns.known_columns import shares_where_known
 from strudel.queries.columns.value_probabilities import (
     codeword_shares,
     linear_shares,
     respects,
 )
-from strudel.queries.known_columns import shares_where_known
 from strudel.queries.model import Model
 from strudel.tables.coded_column import Column
 from strudel.tables.coded_rows import known_numbers, known_values

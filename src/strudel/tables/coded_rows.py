@@ -171,7 +171,8 @@ def log_density_of(numbers: Mapping[str, FloatArray], code: TableCode) -> FloatA
         if not (column.is_shared or column.density) or not is_known.any():
             continue
         own = np.zeros(len(values))
-        own[is_known] = column.cells.log_density(values[is_known])
+        known = values[is_known]
+        own[is_known] = column.cells.log_density(known) - column.cells.density.log_units(known)
         total = total + own
     return total
 

@@ -163,6 +163,7 @@ class Density:
     parts: tuple[Pieces, ...]  # on a lattice, or of any number, or both; the first has most mass
     seen: tuple[float, float]  # smallest and largest value at fit: draws stay between
     decimals: int | None = None  # of the values at fit, if they are few: draws have as many
+    unit: float = 1.0  # between values that repeat, such as 0.1: scores of points are per unit
 
     def density(self, x: FloatArray) -> FloatArray:
         """The density at every number, see the class."""
@@ -177,6 +178,10 @@ class Density:
             found += np.where(counts, part.density(x), 0.0)
             is_free &= ~counts  # a density per unit is nothing beside a probability
         return found
+
+    def log_units(self, x: FloatArray) -> FloatArray:
+        """The log of the unit where a number is a point, so that scores are all per unit."""
+        return np.where(np.isin(x, self.point), np.log(self.unit), 0.0)
 
     def moments(self, low: FloatArray, high: FloatArray, about: float = 0.0) -> FloatArray:
         """Mass, and sums of ``x - about`` and its square, `(3, n)`, over every [low, high)."""
@@ -205,6 +210,7 @@ class Density:
             "parts": [part.to_dict() for part in self.parts],
             "seen": list(self.seen),
             "decimals": self.decimals,
+            "unit": self.unit,
         }
 
     @staticmethod
@@ -217,11 +223,15 @@ class Density:
         is_count = isinstance(decimals, int) and 0 <= decimals <= FLOAT_DECIMALS
         if len(seen) != 2 or seen[0] > seen[1] or not (decimals is None or is_count):
             raise ValueError("A density has a smallest and a largest value, and decimals.")
+        (unit,) = _floats([content["unit"]])
+        if not unit >= TINIEST:
+            raise ValueError("The unit of a density must be above zero.")
         parts = tuple(Pieces.from_dict(part) for part in content["parts"])
         total = mass.sum() + sum(part.mass.sum() for part in parts)
         if not parts or abs(total - 1.0) > ROUNDING:
             raise ValueError(f"The masses of a density add up to {total:g}, not to 1.")
-        return Density(point, mass, parts, (float(seen[0]), float(seen[1])), decimals)
+        ends = float(seen[0]), float(seen[1])
+        return Density(point, mass, parts, ends, decimals, float(unit))
 
 
 def density_of_ranges(

@@ -3,7 +3,8 @@
 In:  its known values, and where its cells meet.
 Out: a `Density`.
 
-Values that repeat far more often than those around them become point masses. For the rest, pieces
+Values that repeat far more often than those around them become point masses, and where all values
+do so many times, all that repeat. For the rest, pieces
 hold equally many rows; how many is chosen by cross-validation, and four histograms whose pieces
 start at different rows are averaged. The outermost hundredth at either end is a tail, which weighs
 one row more than it holds, so that larger and smaller values are possible.
@@ -21,6 +22,7 @@ from strudel.tables.density import Density, Pieces
 
 NEIGHBOURS = 5  # on either side, that tell how often a value would come without a mass of its own
 FEWEST_REPEATS = 4  # of a point mass
+OFTEN = 50  # rows of a value on average, from which those that repeat are point masses
 RARE = 1e-11  # what other values weigh where all that were seen are point masses
 MOST_TAIL_ROWS = 5  # at either end
 MOST_DECIMALS = 6  # that count as a way to write numbers
@@ -47,6 +49,9 @@ def learn_density(
     decimals = None if step else _decimals(value)
     unit = step or (0.0 if decimals is None else 10.0**-decimals)
     is_point = _point_masses(value, count, unit, is_lattice=step > 0.0)
+    repeats = unit > 0.0 and n >= OFTEN * len(value)
+    if repeats:  # so that bounds are exact, and cells have the means of their rows
+        is_point |= count >= FEWEST_REPEATS
     if list(edges) == value[1:].tolist() and n >= FEWEST_REPEATS * len(value):
         is_point[:] = True  # few values, a cell for each
     rest, rest_count = value[~is_point], count[~is_point]
@@ -78,6 +83,7 @@ def learn_density(
         tuple(replace(part, mass=part.mass / total) for part in parts),
         (float(value[0]), float(value[-1])),
         decimals,
+        unit if repeats and not step else 1.0,
     )
 
 

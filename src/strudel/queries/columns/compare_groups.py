@@ -29,8 +29,8 @@ from strudel.queries.columns.joint_table import (
     pandas_frame,
     rows_with_few_unknown,
 )
+from strudel.queries.columns.known_columns import shares_where_known
 from strudel.queries.columns.value_probabilities import value_probabilities
-from strudel.queries.known_columns import shares_where_known
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.probabilities import log_probabilities

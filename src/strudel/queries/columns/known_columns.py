@@ -23,6 +23,7 @@ from strudel.queries.model import Model, model_of
 from strudel.queries.soft_evidence import bit_logs, given_parts, with_code
 from strudel.tables.cell_distribution import EVERYWHERE
 from strudel.tables.coded_column import Column
+from strudel.tables.missingness import Missingness
 
 LEAST = 1e-6  # of the rows of a cell have a value, whatever was seen
 
@@ -53,6 +54,44 @@ def with_values(model: Model, names: Iterable[str]) -> Model:
     assert found is not None  # every cell has a weight
     left = code.missingness.without(asked)
     return with_code(found, replace(code, missingness=left))
+
+
+def of_all_rows(model: Any) -> Model:
+    """The model of a table as if no value were missing, whose answers are about all rows.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        Learned from a table with missing values.
+
+    Returns
+    -------
+    Circuit or Mixture
+        A question about a column that is missing for a reason, such as the income of those who did
+        not say, is about rows that have a value. Of this model it is about all rows: what is
+        missing is as in other rows that are alike.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from strudel import Strudel, probability
+    >>> from strudel.queries import of_all_rows
+    >>> rng = np.random.default_rng(0)
+    >>> old = rng.integers(0, 2, 2000)
+    >>> answer = np.where(rng.random(2000) < 0.2 + 0.6 * old, "yes", "no").astype(object)
+    >>> answer[(old == 0) & (rng.random(2000) < 0.8)] = None  # the young did not say
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({"old": np.where(old, "yes", "no"), "answer": answer})
+    >>> model = Strudel(n_components=1, random_state=0, verbose=False).fit(rows)
+    >>> round(probability(model, "answer = yes"), 1), round(
+    ...     probability(of_all_rows(model), "answer = yes"), 1
+    ... )
+    (0.7, 0.5)
+    """
+    found = model_of(model)
+    if found.table_code is None:
+        return found
+    return with_code(found, replace(found.table_code, missingness=Missingness()))
 
 
 def shares_where_known(
