@@ -219,3 +219,19 @@ def test_old_columns_are_even_within_the_ranges_of_their_cells():
     assert cells.shares(((5.0, 6.0),)).tolist() == [0.0, 1.0]
     whole = CellDistribution((4.5,), density_of_ranges([(0, 3), (5, 5)], [30, 10], "integer"))
     assert whole.shares(((1.0, 2.0),)).tolist() == [0.25, 0.0]
+
+
+def test_values_that_repeat_many_times_are_point_masses_and_scores_are_per_unit():
+    rng = np.random.default_rng(0)
+    x = np.round(rng.normal(37.0, 0.5, 4000), 1)
+    edges = [36.7, 37.0, 37.3]
+    density = learn_density(x, edges)
+    found = CellDistribution(tuple(edges), density)
+    for cell in range(4):
+        inside = x[np.searchsorted(edges, x, side="right") == cell]
+        assert found.moments()[0][cell] == pytest.approx(inside.mean(), abs=0.01)
+    assert found.cumulative(
+        np.bincount(np.searchsorted(edges, x, side="right")) / 4000, 36.6, is_strict=True
+    ) == pytest.approx((x < 36.6).mean(), abs=0.002)
+    assert density.log_units(np.array([37.0, 37.05])) == pytest.approx([np.log(0.1), 0.0])
+    assert Density.from_dict(density.to_dict()).unit == pytest.approx(0.1)

@@ -73,6 +73,7 @@ MOST_OF_TABLES = 100  # of them in all runs
 STRONG = 0.5  # of a column: columns that tell this share of each other stay together
 FEWEST = 15  # components in all: with fewer, one kind makes more of them
 WORDS = {"tilted": "tilted ", "small": "small "}
+DOUBT = 1.5  # standard errors: of a share that few rows say, there may be nothing
 FIRST_KIND = 0.6  # of `max_seconds`, for the first kind
 LEAST_SMALL, MOST_SMALL = 0.2, 0.7  # of the weight, for small components of independent columns
 VIRTUAL_ROWS = 10.0  # that all kinds share evenly when validation rows weigh them
@@ -265,7 +266,7 @@ def _share_of_small(rows: Prepared, others: Mixture, small: Mixture) -> float:
     code = rows.encoder.code_
     model, other = others.with_table_code(code), small.with_table_code(code)
     share, error = best_share(model, other, codes("train"), codes("valid"))
-    return min(share, MOST_SMALL) if share - error / 2.0 >= LEAST_SMALL else 0.0
+    return min(share, MOST_SMALL) if share - DOUBT * error >= LEAST_SMALL else 0.0
 
 
 def _that_count(groups: list[Group], weight: FloatArray) -> list[Group]:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from strudel import Strudel, probability
-from strudel.queries import compare, expectation, marginal_probabilities, quantile
+from strudel.queries import compare, expectation, marginal_probabilities, of_all_rows, quantile
 
 
 def people(n_rows=4000, seed=0):
@@ -97,3 +97,17 @@ def test_the_probabilities_of_a_column_add_up_to_one(model):
     for given in (None, "age > 60", {"sex": "male"}):
         parts = [probability(model, f"wage {bound}", given) for bound in ("< 17.3", ">= 17.3")]
         assert sum(parts) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.compiled
+def test_the_model_of_all_rows_has_those_without_a_value_as_well():
+    rng = np.random.default_rng(0)
+    old = rng.random(3000) < 0.5
+    pay = np.round(rng.normal(np.where(old, 20.0, 40.0), 4.0), 1)
+    shown = np.where(rng.random(3000) < np.where(old, 0.2, 0.9), pay, np.nan)
+    rows = pd.DataFrame({"old": np.where(old, "yes", "no"), "pay": shown})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = Strudel(random_state=0).fit(rows)
+    assert expectation(model, "pay") == pytest.approx(np.nanmean(shown), abs=0.5)
+    assert expectation(of_all_rows(model), "pay") == pytest.approx(pay.mean(), abs=0.5)
