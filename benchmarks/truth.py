@@ -100,6 +100,16 @@ CHOICE = {
     "weather": _weather,
     "workinghours": _r("Workinghours"),
     "movies": _movies,
+    "benefits": _r("Benefits"),
+    "medexp": _r("MedExp"),
+    "psid": _r("PSID"),
+    "wages": _r("Wages"),
+    "treatment": _r("Treatment"),
+    "kakadu": _r("Kakadu"),
+    "colon": _r("colon", "id"),
+    "unempdur": _r("UnempDur"),
+    "computers": _r("Computers"),
+    "budgetfood": _r("BudgetFood"),
 }
 REPORT = {
     "flights": _flights,
@@ -113,6 +123,13 @@ REPORT = {
     "actg": _actg,
     "star": _r("Star"),
     "doctors": _r("rwm5yr", "id"),
+    "hdma": _r("Hdma"),
+    "chile": _r("Chile"),
+    "mexico": _r("mexico"),
+    "pneumon": _r("pneumon"),
+    "snmesp": _r("Snmesp"),
+    "vietnami": _r("VietNamI"),
+    "laborsupply": _r("LaborSupply"),
 }
 SETS = {"choice": CHOICE, "report": REPORT, "binary": BINARY}
 
