@@ -49,7 +49,7 @@ from strudel.learning.mixtures.choose import (
     components,
     name_of_structure,
 )
-from strudel.learning.mixtures.column_components import learn_column_components
+from strudel.learning.mixtures.column_components import MOST_ROWS, learn_column_components
 from strudel.learning.mixtures.weighted_average import (
     SURE,
     Group,
@@ -73,6 +73,8 @@ MOST_OF_TABLES = 100  # of them in all runs
 STRONG = 0.5  # of a column: columns that tell this share of each other stay together
 FEWEST = 15  # components in all: with fewer, one kind makes more of them
 WORDS = {"tilted": "tilted ", "small": "small "}
+# Small components times known values, and times pairs of variables: some seconds for EM and `best_share`.
+SMALL_CELLS, SMALL_PAIRS = 5e8, 1.5e9
 DOUBT = 1.5  # standard errors: of a share that few rows say, there may be nothing
 FIRST_KIND = 0.6  # of `max_seconds`, for the first kind
 LEAST_SMALL, MOST_SMALL = 0.2, 0.7  # of the weight, for small components of independent columns
@@ -134,7 +136,9 @@ class Small:
         if rows.encoder is None or rows.columns is None or rows.is_partitioned:
             return Small()
         n_runs, size = task.effort.small_components
-        size = min(size, task.max_components // (2 * n_runs))
+        n_rows, n_vars = min(rows.train.n_rows, MOST_ROWS), rows.train.n_vars
+        bounds = SMALL_CELLS / (n_rows * len(rows.columns)), SMALL_PAIRS / n_vars**2
+        size = min(size, int(min(task.max_components / 2, *bounds) / n_runs))
         return Small(n_runs, size) if size >= FEWEST else Small()
 
 

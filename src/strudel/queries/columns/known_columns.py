@@ -73,6 +73,7 @@ def of_all_rows(model: Any) -> Model:
 
     Examples
     --------
+    >>> import warnings
     >>> import numpy as np
     >>> from strudel import Strudel, probability
     >>> from strudel.queries import of_all_rows
@@ -82,7 +83,9 @@ def of_all_rows(model: Any) -> Model:
     >>> answer[(old == 0) & (rng.random(2000) < 0.8)] = None  # the young did not say
     >>> import pandas as pd
     >>> rows = pd.DataFrame({"old": np.where(old, "yes", "no"), "answer": answer})
-    >>> model = Strudel(n_components=1, random_state=0, verbose=False).fit(rows)
+    >>> with warnings.catch_warnings():  # that values are missing for a reason, which is the point
+    ...     warnings.simplefilter("ignore")
+    ...     model = Strudel(n_components=1, random_state=0, verbose=False).fit(rows)
     >>> round(probability(model, "answer = yes"), 1), round(
     ...     probability(of_all_rows(model), "answer = yes"), 1
     ... )
