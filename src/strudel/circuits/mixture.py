@@ -42,17 +42,18 @@ class Mixture(Shown):
     structure: Circuit  # its own parameters do not matter
     edge_log_theta: FloatArray  # (n_edges, n_components) natural log of the parameters
     log_weight: FloatArray  # (n_components,) natural log of the weights
+    known: FloatArray | None = None  # (n_vars, n_components) share of rows that know the variable
 
     def __post_init__(self) -> None:
         # Copies, which no other code can change.
-        for name in ("edge_log_theta", "log_weight"):
-            own = np.array(getattr(self, name), dtype=np.float64, order="C")
-            object.__setattr__(self, name, own)
+        for name in ("edge_log_theta", "log_weight", "known"):
+            if getattr(self, name) is not None:
+                own = np.array(getattr(self, name), dtype=np.float64, order="C")
+                own.flags.writeable = False
+                object.__setattr__(self, name, own)
         problem = _why_not_a_mixture(self)
         if problem is not None:
             raise ValueError(f"These arrays are not a mixture: {problem}.")
-        self.edge_log_theta.flags.writeable = False
-        self.log_weight.flags.writeable = False
 
     @property
     def n_components(self) -> int:
@@ -241,6 +242,13 @@ def _why_not_a_mixture(mixture: Mixture) -> str | None:
             f"the parameters must have shape ({mixture.structure.n_edges}, {len(log_weight)}), one "
             f"row per edge and one column per component, but have {log_theta.shape}"
         )
+    known = mixture.known
+    if known is not None and known.shape != (mixture.n_vars, len(log_weight)):
+        return (
+            f"there must be a share of known values per variable and component, not {known.shape}"
+        )
+    if known is not None and not np.all((known >= 0.0) & (known <= 1.0)):  # NaN is neither
+        return "shares of known values must be between 0 and 1"
     return _why_not_logs("parameters", log_theta)
 
 

@@ -103,6 +103,8 @@ def mixture_state(mixture: Mixture, part: str = "circuit") -> State:
     meta, arrays = circuit_state(mixture.structure, part)
     arrays["mixture.edge_log_theta"] = mixture.edge_log_theta.astype("<f8")
     arrays["mixture.log_weight"] = mixture.log_weight.astype("<f8")
+    if mixture.known is not None:
+        arrays["mixture.known"] = mixture.known.astype("<f8")
     return meta | {"version": 2}, arrays
 
 
@@ -112,6 +114,9 @@ def mixture_from_state(archive: Archive, part: str = "circuit") -> Mixture:
         _structure_from_state(archive, part),
         archive.read_array("mixture.edge_log_theta", ("<f8",), n_axes=2),
         archive.read_array("mixture.log_weight", ("<f8",)),
+        archive.read_array("mixture.known", ("<f8",), n_axes=2)
+        if "mixture.known" in archive
+        else None,
     )
     _check_parameters(archive, mixture.structure, mixture.edge_log_theta)
     return mixture

@@ -23,7 +23,7 @@ class Effort:
     max_work: float  # components times cells: of large tables, fewer components
     sizes: tuple[int, ...]  # components of one run, of the first kind
     later_sizes: tuple[int, ...]  # of the other kinds, of encoded tables
-    small_components: tuple[int, int]  # of encoded tables: runs, and components of each
+    pair_components: int  # of encoded tables: components that are learned from pairs of columns
     rounds: tuple[Round, ...]
     splits: tuple[int, ...]  # lengths of prefixes of the structure search, besides the best
     max_splits: int | None
@@ -53,7 +53,7 @@ ACCURATE = Effort(
     max_work=UNBOUNDED,
     sizes=COMPONENTS,
     later_sizes=(5, 10, 25),
-    small_components=(8, 256),
+    pair_components=800,
     rounds=ROUNDS,
     splits=SPLITS,
     max_splits=None,
@@ -69,7 +69,7 @@ DEFAULT = Effort(
     max_work=1e9,
     sizes=(25, 75),
     later_sizes=(5, 10, 25),
-    small_components=(4, 192),
+    pair_components=400,
     rounds=(Round(10**9, 1, 8, 3), Round(3, 4, 40, 4), Round(1, 8, 60, 4)),
     splits=(0, 100),
     max_splits=300,
@@ -85,7 +85,7 @@ FAST = Effort(
     max_work=1.5e8,
     sizes=(25,),
     later_sizes=(10,),
-    small_components=(2, 128),
+    pair_components=200,
     rounds=(Round(10**9, 2, 20, 3),),
     splits=(0,),
     max_splits=0,

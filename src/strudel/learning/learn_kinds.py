@@ -14,25 +14,27 @@ Independent columns are a special case of any structure on the same vtree, so al
 The first kind has by far the most parameters. So it only takes part where validation rows are
 surely more likely with it.
 
-Besides, an encoded table has hundreds of small components of independent columns, for true answers
-about few columns (`mixtures.column_components`). They count as much as makes answers about two
-columns truest in the validation rows; whole rows would not ask for so many.
+Besides, an encoded table has hundreds of components of independent columns that are learned from
+its pairs of columns, for true answers about few columns (`mixtures.pair_components`). They have
+half of the weight, whatever validation rows say: whole rows would not ask for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from strudel._types import ByteArray, FloatArray
+from strudel._compiling import Clock
+from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_column_tree
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import merge_equal_rows
 from strudel.learning.effort import Effort
+from strudel.learning.incomplete.known_shares import with_known_shares
 from strudel.learning.incomplete.partial_rows import PartialRows
 from strudel.learning.mixture_learner import (
     CUT,
@@ -49,7 +51,7 @@ from strudel.learning.mixtures.choose import (
     components,
     name_of_structure,
 )
-from strudel.learning.mixtures.column_components import MOST_ROWS, learn_column_components
+from strudel.learning.mixtures.pair_components import learn_pair_components
 from strudel.learning.mixtures.weighted_average import (
     SURE,
     Group,
@@ -61,9 +63,7 @@ from strudel.learning.mixtures.weighted_average import (
     weighted_average,
 )
 from strudel.learning.prepared_rows import Prepared
-from strudel.queries.columns.pair_check import best_share
 from strudel.queries.likelihood import rows_log_likelihood
-from strudel.queries.passes import encode
 from strudel.queries.probabilities import log_probabilities
 from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
 from strudel.trees.column_tree import learn_column_tree, strong_part
@@ -72,12 +72,10 @@ from strudel.trees.vtree import Vtree
 MOST_OF_TABLES = 100  # of them in all runs
 STRONG = 0.5  # of a column: columns that tell this share of each other stay together
 FEWEST = 15  # components in all: with fewer, one kind makes more of them
-WORDS = {"tilted": "tilted ", "small": "small "}
-# Small components times known values, and times pairs of variables: some seconds for EM and `best_share`.
-SMALL_CELLS, SMALL_PAIRS = 5e8, 1.5e9
-DOUBT = 1.5  # standard errors: of a share that few rows say, there may be nothing
+WORDS = {"tilted": "tilted ", "pairs": "pair "}
 FIRST_KIND = 0.6  # of `max_seconds`, for the first kind
-LEAST_SMALL, MOST_SMALL = 0.2, 0.7  # of the weight, for small components of independent columns
+OF_PAIRS = 0.5  # of the weight: other shares are no truer (docs/truth.md)
+MOST_VARS = 3000  # of a table whose pairs of values are counted all at once
 VIRTUAL_ROWS = 10.0  # that all kinds share evenly when validation rows weigh them
 
 
@@ -86,8 +84,8 @@ def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     effort = learner.task.effort
     most = effort.most_components(_n_cells(rows, effort), rows.encoder is not None)
     most = min(learner.task.max_components, most)
-    small = Small.of(rows, learner.task)
-    most = min(most, learner.task.max_components - small.n_components)
+    n_pairs = _n_pair_components(rows, learner.task)
+    most = min(most, learner.task.max_components - n_pairs)
     task = replace(learner.task, max_components=most, to_choose_from=effort.sizes)
     learner = replace(learner, task=task)
     if rows.is_partitioned or rows.valid is None or rows.start is not None:
@@ -107,8 +105,8 @@ def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     groups: list[Group] = []
     try:
         _learn(groups, rows, replace(learner, task=task), first, most)
-        if small.n_components and not learner.clock.is_up:
-            groups.append(_learn_small(rows, small, first))
+        if n_pairs and not learner.clock.is_up:
+            groups.append(_learn_from_pairs(rows, n_pairs, first.mixture.vtree, learner.clock))
     except KeyboardInterrupt:
         first.history.stopped_because = "interrupted"
     try:
@@ -118,32 +116,16 @@ def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
         return first
 
 
-@dataclass(frozen=True)
-class Small:
-    """How many small components of independent columns there are."""
-
-    n_runs: int = 0
-    size: int = 0  # components of a run
-
-    @property
-    def n_components(self) -> int:
-        """Components of all runs."""
-        return self.n_runs * self.size
-
-    @staticmethod
-    def of(rows: Prepared, task: MixtureTask) -> Small:
-        """As many as the effort allows, in half of all components; none for rows of 0 and 1."""
-        if rows.encoder is None or rows.columns is None or rows.is_partitioned:
-            return Small()
-        n_runs, size = task.effort.small_components
-        n_rows, n_vars = min(rows.train.n_rows, MOST_ROWS), rows.train.n_vars
-        bounds = SMALL_CELLS / (n_rows * len(rows.columns)), SMALL_PAIRS / n_vars**2
-        size = min(size, int(min(task.max_components / 2, *bounds) / n_runs))
-        return Small(n_runs, size) if size >= FEWEST else Small()
+def _n_pair_components(rows: Prepared, task: MixtureTask) -> int:
+    """As many as the effort allows, in half of all components; none for rows of 0 and 1."""
+    if rows.encoder is None or rows.is_partitioned or rows.train.n_vars > MOST_VARS:
+        return 0
+    size = min(task.effort.pair_components, task.max_components // 2)
+    return size if size >= FEWEST else 0
 
 
-def _learn_small(rows: Prepared, small: Small, first: LearnedMixture) -> Group:
-    """Small components of independent columns, on the vtree of the first kind."""
+def _learn_from_pairs(rows: Prepared, size: int, vtree: Vtree, clock: Clock) -> Group:
+    """Components that are learned from pairs of columns."""
     columns = complete_columns(as_column_codes(rows.columns or ()), rows.train.n_vars)
     if rows.gaps is None:
         values, weight = column_values(rows.train, columns), rows.train.weights
@@ -151,16 +133,10 @@ def _learn_small(rows: Prepared, small: Small, first: LearnedMixture) -> Group:
         known = rows.gaps.train_rows
         assert isinstance(known, PartialRows)
         values, weight = column_values(known.evidence, columns), known.weight
-    mixture = learn_column_components(
-        values,
-        weight,
-        columns,
-        first.mixture.vtree,
-        n_components=small.size,
-        n_runs=small.n_runs,
-        rng=rows.rng,
+    mixture = learn_pair_components(
+        values, weight, columns, vtree, n_components=size, rng=rows.rng, clock=clock
     )
-    return Group("small", INDEPENDENT, mixture, _log_p(rows, mixture))
+    return Group("pairs", INDEPENDENT, mixture, _log_p(rows, mixture))
 
 
 def _n_cells(rows: Prepared, effort: Effort) -> int:
@@ -228,12 +204,14 @@ def _coarse_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circui
 
 def _average(rows: Prepared, first: LearnedMixture, groups: list[Group]) -> LearnedMixture:
     weight = _weight(rows)
-    small = [group for group in groups if group.kind == "small"]
-    groups = _that_count([group for group in groups if group.kind != "small"], weight)
+    pairs = [group for group in groups if group.kind == "pairs"]
+    groups = _that_count([group for group in groups if group.kind != "pairs"], weight)
     kept, shares = that_matter(groups, shares_of(groups, weight, VIRTUAL_ROWS))
-    if small:
-        share = _share_of_small(rows, weighted_average(kept, shares), small[0].mixture)
-        kept, shares = that_matter([*kept, *small], np.append((1.0 - share) * shares, share))
+    if pairs:
+        kept = [
+            replace(group, mixture=with_known_shares(group.mixture, rows.gaps)) for group in kept
+        ]
+        kept, shares = [*kept, *pairs], np.append((1.0 - OF_PAIRS) * shares, OF_PAIRS)
     if [group.kind for group in kept] == ["em"]:
         return first
     mixture = weighted_average(kept, shares)
@@ -249,28 +227,6 @@ def _average(rows: Prepared, first: LearnedMixture, groups: list[Group]) -> Lear
     chosen["shares"] = {group.kind: float(share) for group, share in zip(kept, shares, strict=True)}
     chosen["explanation"] = _explain(kept, shares)
     return LearnedMixture(mixture, first.history, chosen)
-
-
-def _share_of_small(rows: Prepared, others: Mixture, small: Mixture) -> float:
-    """The share of the small components with which answers about two columns are truest.
-
-    A small share gains next to nothing, and takes something from every strong dependence: then, or
-    if few rows leave it open, there are no small components.
-    """
-
-    def codes(part: str) -> tuple[ByteArray, FloatArray]:
-        if rows.gaps is None:
-            bits = getattr(rows, part)
-            return encode(bits.unpack().astype(np.float64)), bits.weights
-        partial = getattr(rows.gaps, f"{part}_rows")
-        assert isinstance(partial, PartialRows)
-        return partial.codes, partial.weight
-
-    assert rows.encoder is not None
-    code = rows.encoder.code_
-    model, other = others.with_table_code(code), small.with_table_code(code)
-    share, error = best_share(model, other, codes("train"), codes("valid"))
-    return min(share, MOST_SMALL) if share - DOUBT * error >= LEAST_SMALL else 0.0
 
 
 def _that_count(groups: list[Group], weight: FloatArray) -> list[Group]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from strudel._torch import has_torch
+from strudel.learning.incomplete.known_shares import with_known_shares
 from strudel.learning.learn_kinds import learn_kinds
 from strudel.learning.mixture_learner import (
     LearnedMixture,
@@ -29,7 +30,10 @@ def learn_mixture(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
         learned = learn_one_mixture(rows, learner)
     else:
         learned = learn_kinds(rows, learner.by_em(task))
-    return replace(learned, mixture=rows.whole(learned.mixture))
+    mixture = learned.mixture
+    if rows.encoder is not None:
+        mixture = with_known_shares(mixture, rows.gaps)
+    return replace(learned, mixture=rows.whole(mixture))
 
 
 def needs_networks(rows: Prepared) -> bool:

@@ -12,15 +12,12 @@ from tests import oracle
 from tests.strategies import circuits, examples
 
 from strudel import Strudel, load, log_marginal, probability, sample, save
-from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.errors import FileFormatError, MisfitWarning
 from strudel.io.archive import read_archive, write_archive
 from strudel.queries import Check, check
 from strudel.queries.columns import pair_check
-from strudel.queries.columns.pair_check import best_share
 from strudel.tables import TableEncoder
-from strudel.trees import balanced_vtree
 
 INDEPENDENT = Strudel(n_components=1, init="independent", max_splits=0, random_state=0)
 
@@ -319,20 +316,3 @@ def test_a_file_with_another_check_is_refused(saved, change):
     write_archive(saved, meta, arrays)
     with pytest.raises(FileFormatError):
         load(saved)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
-def test_the_best_share_is_that_of_which_the_rows_were_drawn(share):
-    """Rows of an average of two circuits say how much each of them counts."""
-    first, second = (
-        compile_factorized(balanced_vtree(4), chance)
-        for chance in ([0.2, 0.7, 0.4, 0.5], [0.7, 0.3, 0.8, 0.6])
-    )
-    rng = np.random.default_rng(0)
-    from_second = rng.random(8000) < share
-    drawn = (sample(one, 8000, random_state=rng) for one in (second, first))
-    rows = np.where(from_second[:, np.newaxis], *drawn)
-    weighted = rows.astype(np.uint8), np.ones(8000)
-    found, error = best_share(first, second, weighted, weighted)
-    assert 0.0 < error < 0.05
-    assert found == pytest.approx(share, abs=3.0 * error + 0.01)

@@ -28,7 +28,11 @@ def with_coins(model: M, is_known: AnyArray) -> M:
         structure = circuit_with_coins(model.structure, is_known)
         more = structure.edge_log_theta[model.n_edges :, np.newaxis]
         log_theta = np.vstack([model.edge_log_theta, np.repeat(more, model.n_components, axis=1)])
-        return Mixture(structure, log_theta, model.log_weight)
+        known = None
+        if model.known is not None:
+            known = np.ones((structure.n_vars, model.n_components))
+            known[is_known] = model.known
+        return Mixture(structure, log_theta, model.log_weight, known)
     return circuit_with_coins(model, is_known)
 
 

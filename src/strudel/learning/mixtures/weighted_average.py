@@ -86,6 +86,7 @@ def weighted_average(groups: Sequence[Group], shares: FloatArray) -> Mixture:
     """One mixture, on the longest prefix."""
     finest = longest(groups).mixture.structure
     mixtures = [on_finer_structure(group.mixture, finest) for group in groups]
+    known = [group.mixture.known for group in groups if group.mixture.known is not None]
     return Mixture(
         finest,
         np.hstack([mixture.edge_log_theta for mixture in mixtures]),
@@ -95,4 +96,5 @@ def weighted_average(groups: Sequence[Group], shares: FloatArray) -> Mixture:
                 for mixture, one in zip(mixtures, shares, strict=True)
             ]
         ),
+        np.hstack(known) if len(known) == len(groups) else None,
     )

@@ -6,7 +6,7 @@ Out: the model of the rows in which these columns have values.
 How often births is missing depends on sex. A model of all rows would answer a question about births
 as if men had a number of them, too. Among rows with a value, a row of each sex counts as often as
 births is known for it (`tables.missingness`): weights of the values of one column, as for parts of
-cells.
+cells. Components that know in which share of their rows births is known count as much as that says.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import FloatArray
+from strudel.circuits.mixture import Mixture
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.model import Model, model_of
 from strudel.queries.soft_evidence import bit_logs, given_parts, with_code
@@ -50,8 +51,13 @@ def with_values(model: Model, names: Iterable[str]) -> Model:
         weights[cause] = weights.get(cause, np.ones(len(cells))) * cells
     parts = [(code.column(cause), own, EVERYWHERE) for cause, own in weights.items()]
     parts = [part for part in parts if bit_logs(*part[:2]) is not None]
-    found = given_parts(model, parts)[0] if parts else model
+    found, _, kept = given_parts(model, parts) if parts else (model, 0.0, slice(None))
     assert found is not None  # every cell has a weight
+    if isinstance(model, Mixture) and model.known is not None:
+        columns = [code.column(name) for name in asked]
+        first = [column.start for column in columns if column.stop > column.start]
+        logs = model.log_weight + np.log(np.maximum(model.known[first], LEAST)).sum(axis=0)
+        found = replace(found, log_weight=logs[kept] - np.logaddexp.reduce(logs[kept]))
     left = code.missingness.without(asked)
     return with_code(found, replace(code, missingness=left))
 

@@ -325,57 +325,6 @@ def _as_rows(weight: FloatArray) -> FloatArray:
     return np.asarray(weight * weight.sum() / (weight**2).sum())
 
 
-def best_share(
-    model: Model,
-    other: Model,
-    rows: tuple[ByteArray, FloatArray],
-    held_out: tuple[ByteArray, FloatArray],
-) -> tuple[float, float]:
-    """The share of another model in an average that answers about two columns truest.
-
-    With its standard error. It is where shares of one column given another have the least squared
-    error in rows that were held out: those of an average are averages, so a division finds it. The
-    rows say which pairs and which groups of cells; all rows are codes with weights.
-    """
-    code, weight = code_of_model(model), _as_rows(rows[1])
-    places = _places(code, rows[0])
-    groups = _groups_of(code, places, weight)
-    a, b, counted = _strongest_pairs(places, groups, weight)
-    k = counted.shape[1]
-    first, second = (_model_tables(one, code, groups, a, b, k) for one in (model, other))
-    return _truest_share(_places(code, held_out[0]), held_out[1], groups, a, b, first, second)
-
-
-def _truest_share(
-    places: AnyArray,
-    weight: FloatArray,
-    groups: Sequence[IntArray],
-    pair_first: IntArray,
-    pair_second: IntArray,
-    first: FloatArray,
-    second: FloatArray,
-) -> tuple[float, float]:
-    """The share with the least squared error, and its standard error."""
-    change = second - first
-    wanted, scale = 0.0, 0.0
-    said = np.zeros(len(weight))  # by every row, as pairs of columns share their rows
-    for p, (a, b) in enumerate(zip(pair_first, pair_second, strict=True)):
-        known = (places[a] != NONE) & (places[b] != NONE)
-        i, j = groups[a][places[a, known]], groups[b][places[b, known]]
-        own = weight[known] / max(float(weight[known].sum()), TINY)
-        found = np.zeros(first.shape[1:])
-        np.add.at(found, (i, j), own)
-        gain = np.zeros_like(found)
-        for axis in (0, 1):
-            given = np.broadcast_to(found.sum(axis=axis, keepdims=True), found.shape)
-            gain += np.divide(change[p], given, out=np.zeros_like(found), where=given > 0.0)
-        wanted += float((gain * (found - first[p])).sum())
-        scale += float((gain * change[p]).sum())
-        said[known] += own * (gain[i, j] - float((gain * found).sum()))
-    scale = max(scale, TINY)
-    return wanted / scale, float(np.sqrt((said**2).sum())) / scale
-
-
 def _places(code: TableCode, codes: ByteArray) -> AnyArray:
     """The number of the cell of every column in every row, `(n_columns, n_rows)`."""
     found = np.full((len(code.columns), len(codes)), NONE, dtype=np.int32)

@@ -1,0 +1,291 @@
+"""Components of independent columns that say of every two columns what the rows say.
+
+In:  for every row the value of each column, NONE where it is unknown, and the row's weight.
+Out: a `Mixture` on the structure of independent columns.
+
+Whole rows are most likely with few, smooth components. A question is about two or three columns,
+and of these few components forget a part of what the rows say. So hundreds of components are
+learned from the tables of all pairs of columns instead: a pair of values is drawn by drawing a
+component, and then both values from it. This is a factorisation of all pair tables at once, with
+factors that are not negative; EM for it is two products of matrices a step (Lee and Seung 2001, for
+the Kullback-Leibler divergence). No number in it is about a single row.
+
+What three columns say together nearly always follows from their pairs. Where it surely does not, as
+for an alarm that rings if one of two doors is open but not both, their table takes part as well.
+
+An unknown value is one more value of its column: who did not say is like others who did not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse
+from threadpoolctl import threadpool_limits
+
+from strudel._compiling import NO_LIMIT, Clock
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.compile import compile_column_tree
+from strudel.circuits.flows import compute_flows
+from strudel.circuits.mixture import Mixture
+from strudel.tables.column_codes import ColumnCode
+from strudel.trees.column_tree import ColumnTree, column_tops
+from strudel.trees.vtree import Vtree
+
+MOST_ROWS = 100_000  # of larger tables, a sample
+N_STEPS = 300
+FURTHER = 0.8  # than EM goes: where it creeps, it arrives in half of the steps
+FEWEST = 32  # components, however many values there are
+WORK = 6e7  # components times squared values, at most: some seconds
+PRIOR_ROWS = 0.0003  # virtual rows of every component, as the column's own shares
+LEAST = 1e-9  # of these shares, in every component: passes are quick where no number is absurd
+MOST_PARTS = 150  # groups of values among which triples are looked for
+MOST_TRIPLES, MOST_CELLS = 10, 2500  # whose tables take part, and the cells of these tables
+ROWS_OF_TRIPLES = 5000  # that are looked at
+LEAST_Z = 6.0  # what three columns say together is surely not what their pairs say
+SIGNS = np.prod(np.meshgrid(*[[-1.0, 1.0]] * 3), axis=0)  # of the cells of three groups, in or out
+TRIPLE = 5.0  # how often the table of a triple counts: there are many pairs for each
+
+
+def learn_pair_components(
+    values: IntArray,
+    weight: FloatArray,
+    columns: Sequence[ColumnCode],
+    vtree: Vtree,
+    *,
+    n_components: int,
+    rng: np.random.Generator,
+    clock: Clock = NO_LIMIT,
+) -> Mixture:
+    """At most so many components; `values` are `(n_columns, n_rows)`, `columns` all columns."""
+    if values.shape[1] > MOST_ROWS:
+        chosen = np.sort(rng.choice(values.shape[1], MOST_ROWS, replace=False))
+        values, weight = values[:, chosen], weight[chosen]
+    rows = _Rows.of(values, weight, columns)
+    size = min(n_components, int(np.count_nonzero(rows.share)), rows.most_components)
+    start = rows.places[:, rng.choice(rows.n_rows, size, replace=False, p=rows.share)]
+    with threadpool_limits(1, "blas"):  # the same sums on any number of threads
+        p, share = _factors(rows, start, (), clock)
+        triples = _missed_triples(rows, p, share, columns, rng)
+        if triples and not clock.is_up:
+            p, share = _factors(rows, start, triples, clock)
+    return _mixture(rows, p, share, columns, vtree)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of places: the values of all columns are numbered one after another."""
+
+    places: AnyArray  # (n_columns, n_rows); a missing value is the last place of its column
+    share: FloatArray  # (n_rows,) adds up to one
+    n_values: AnyArray  # (n_columns,)
+    first: AnyArray  # (n_columns + 1,) the first place of every column
+
+    @staticmethod
+    def of(values: IntArray, weight: FloatArray, columns: Sequence[ColumnCode]) -> _Rows:
+        n_values = np.array([column.n_values for column in columns])
+        is_missing = values == NONE
+        first = np.append(0, np.cumsum(n_values + is_missing.any(axis=1)))
+        places = np.where(is_missing, n_values[:, np.newaxis], values) + first[:-1, np.newaxis]
+        return _Rows(places, weight / weight.sum(), n_values, first)
+
+    @property
+    def n_rows(self) -> int:
+        return self.places.shape[1]
+
+    @property
+    def n_places(self) -> int:
+        return int(self.first[-1])
+
+    @property
+    def most_components(self) -> int:
+        """Components that are learned in some seconds."""
+        return max(FEWEST, int(WORK / self.n_places**2))
+
+    @cached_property
+    def alone(self) -> FloatArray:
+        """The shares of each column's values, `(n_places, 1)`; half a row for one that none has."""
+        every = np.tile(self.share, len(self.places))
+        count = np.bincount(self.places.ravel(), every, minlength=self.n_places)
+        return self.normalised(count[:, np.newaxis] + 0.5 / self.n_rows)
+
+    @cached_property
+    def pair(self) -> FloatArray:
+        """The share of the rows with two values, for all values of two different columns."""
+        found = np.zeros((self.n_places, self.n_places))
+        for a, (top, bottom) in enumerate(pairwise(self.first.tolist())):
+            for b, (low, high) in enumerate(pairwise(self.first[: a + 1].tolist())):
+                shape = bottom - top, high - low
+                flat = (self.places[a] - top) * shape[1] + self.places[b] - low
+                counted = np.bincount(flat, self.share, minlength=shape[0] * shape[1])
+                found[top:bottom, low:high] = counted.reshape(shape)
+        return found + found.T
+
+    def normalised(self, count: AnyArray) -> FloatArray:
+        """Counts as probabilities of the places of each column."""
+        total = np.add.reduceat(count, self.first[:-1], axis=0)
+        return np.asarray(count / np.repeat(total, np.diff(self.first), axis=0))
+
+
+def _factors(
+    rows: _Rows, start: AnyArray, triples: Sequence[tuple[int, ...]], clock: Clock
+) -> tuple[FloatArray, FloatArray]:
+    """Probabilities of places `(n_places, size)` and shares of components, which start at rows."""
+    n_columns, size = start.shape
+    weight = np.ones((n_columns, 1))
+    weight[sorted({c for triple in triples for c in triple})] = 3.0  # which they must tell apart
+    count = np.repeat(rows.alone, size, axis=1)
+    count[start, np.arange(size)] += weight
+    p, share = rows.normalised(count), np.full(size, 1.0 / size)
+    prior = PRIOR_ROWS / rows.n_rows * rows.alone * max(n_columns - 1, 1)
+    tables = _Tables.of(rows, triples) if triples else None
+    for _ in range(N_STEPS if n_columns > 1 else 0):
+        if clock.is_up:
+            break
+        said = (p * share) @ p.T
+        count = p * ((rows.pair / said) @ p) * share
+        if tables is not None:
+            count += tables.expected(p, share)
+        share = count.sum(axis=0) / count.sum()
+        step = rows.normalised(count + prior)
+        p = rows.normalised(step * (step / p) ** FURTHER)
+    return (1.0 - LEAST) * p + LEAST * rows.alone, (1.0 - LEAST) * share + LEAST / size
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """The tables of some triples of columns: all cells that rows have."""
+
+    place: AnyArray  # (3, n_cells)
+    share: FloatArray  # (n_cells,)
+    sums: tuple[scipy.sparse.csr_array, ...]  # of the cells with each place
+
+    @staticmethod
+    def of(rows: _Rows, triples: Sequence[tuple[int, ...]]) -> _Tables:
+        places: list[AnyArray] = []
+        shares: list[AnyArray] = []
+        n_cells = 0
+        for triple in triples:
+            cells, cell = np.unique(rows.places[list(triple)], axis=1, return_inverse=True)
+            n_cells += cells.shape[1]
+            if n_cells > MOST_CELLS and places:
+                break
+            places.append(cells)
+            shares.append(TRIPLE * np.bincount(cell.ravel(), rows.share))
+        place, share = np.hstack(places), np.concatenate(shares)
+        ones, number = np.ones(len(share)), np.arange(len(share))
+        shape = rows.n_places, len(share)
+        sums = tuple(scipy.sparse.csr_array((ones, (own, number)), shape) for own in place)
+        return _Tables(place, share, sums)
+
+    def expected(self, p: FloatArray, share: FloatArray) -> FloatArray:
+        """The share of every place and component, `(n_places, size)`, given the cells."""
+        joint = p[self.place[0]] * p[self.place[1]] * p[self.place[2]] * share
+        joint *= (self.share / joint.sum(axis=1))[:, np.newaxis]
+        return np.asarray(sum(own @ joint for own in self.sums))
+
+
+def _missed_triples(
+    rows: _Rows,
+    p: FloatArray,
+    share: FloatArray,
+    columns: Sequence[ColumnCode],
+    rng: np.random.Generator,
+) -> list[tuple[int, ...]]:
+    """Triples of columns that surely depend on one another in another way, the worst first.
+
+    Values are grouped: the lower values of a number, or a frequent category, and all others. Three
+    groups have eight cells, in whose logs the components and the rows may differ by chance.
+    """
+    n_columns = len(columns)
+    if n_columns < 3 or n_columns > MOST_PARTS:
+        return []
+    parts, own = _parts(rows, columns, 3 if 3 * n_columns <= MOST_PARTS else 1)
+    n_rows = min(rows.n_rows, ROWS_OF_TRIPLES)
+    chosen = np.sort(rng.choice(rows.n_rows, n_rows, p=rows.share))
+    inside = np.stack([part[rows.places[c, chosen]] for part, c in zip(parts, own, strict=True)])
+    even = np.full(n_rows, 1.0 / n_rows)
+    worst: dict[tuple[int, ...], float] = {}
+    for k, column in enumerate(own.tolist()):
+        later = np.flatnonzero(own > column)
+        counted = _cells(inside, even, k, later) * n_rows + 0.5
+        said = _cells(parts @ p, share, k, later) * n_rows + 0.5
+        differs = np.tensordot(SIGNS, np.log(counted) - np.log(said), axes=3)
+        z = np.abs(differs) / np.sqrt((1.0 / counted).sum(axis=(0, 1, 2)))
+        for i, j in np.argwhere(z > LEAST_Z).tolist():
+            a, b = own[later[[i, j]]].tolist()
+            if a < b:
+                triple = (column, a, b)
+                worst[triple] = max(worst.get(triple, 0.0), float(z[i, j]))
+    return sorted(worst, key=lambda triple: -worst[triple])[:MOST_TRIPLES]
+
+
+def _cells(chance: FloatArray, share: FloatArray, k: int, others: AnyArray) -> FloatArray:
+    """Shares of group k and two others: each in or out, `(2, 2, 2, n_others, n_others)`.
+
+    `chance` of every group, `(n_groups, n)`, in each of n parts with these shares.
+    """
+    found = np.empty((2, 2, 2, len(others), len(others)))
+    inner = chance[others]
+    total = inner @ share
+    both = (inner * share) @ inner.T, (inner * share * chance[k]) @ inner.T
+    mine = (inner * share) @ chance[k]
+    for is_in, (two, one, of_all) in enumerate(
+        (
+            (both[0] - both[1], total - mine, float(share @ (1.0 - chance[k]))),
+            (both[1], mine, float(share @ chance[k])),
+        )
+    ):
+        found[is_in, 1, 1] = two
+        found[is_in, 1, 0] = one[:, np.newaxis] - two
+        found[is_in, 0, 1] = one - two
+        found[is_in, 0, 0] = of_all - one[:, np.newaxis] - one + two
+    return np.maximum(found, 0.0)
+
+
+def _parts(rows: _Rows, columns: Sequence[ColumnCode], n_each: int) -> tuple[FloatArray, AnyArray]:
+    """Groups of places, `(n_parts, n_places)` of 0 and 1, and the column of each."""
+    found, own = [], []
+    for c, column in enumerate(columns):
+        places = slice(rows.first[c], rows.first[c] + column.n_values)
+        counts = rows.alone[places, 0]
+        if column.is_ordered:
+            below = np.cumsum(counts) / counts.sum()
+            bounds = np.array([0.5]) if n_each == 1 else np.linspace(0.25, 0.75, n_each)
+            last = np.unique(np.searchsorted(below, bounds))
+            groups = np.arange(column.n_values) <= last[:, np.newaxis]
+        else:
+            often = np.argsort(-counts, kind="stable")[:n_each]
+            groups = np.arange(column.n_values) == often[:, np.newaxis]
+        part = np.zeros((len(groups), rows.n_places))
+        part[:, places] = groups
+        found.append(part)
+        own += [c] * len(groups)
+    return np.vstack(found), np.array(own)
+
+
+def _mixture(
+    rows: _Rows, p: FloatArray, share: FloatArray, columns: Sequence[ColumnCode], vtree: Vtree
+) -> Mixture:
+    """Components with these probabilities of values, as circuits on one structure."""
+    alone = np.full(len(columns), NONE, dtype=np.int32)
+    even = tuple(np.full((1, column.n_values), 1.0 / column.n_values) for column in columns)
+    structure = compile_column_tree(ColumnTree(tuple(columns), alone, even), vtree)
+    # Row j holds value j of every column, or its last: so the edge of each value is found.
+    row = np.arange(rows.n_values.max())
+    words = [column.codewords[np.minimum(row, column.n_values - 1)] for column in columns]
+    active = compute_flows(structure, np.hstack(words)).active_edge
+    edge_log_theta = np.zeros((structure.n_edges, len(share)))
+    known = np.ones((structure.n_vars, len(share)))
+    for c, top in enumerate(column_tops(vtree, columns).tolist()):
+        own = p[rows.first[c] : rows.first[c] + rows.n_values[c]]
+        known[columns[c].start : columns[c].stop] = np.minimum(own.sum(axis=0), 1.0)
+        edge = active[top, : columns[c].n_values]
+        if len(edge) > 1:
+            edge_log_theta[edge] = np.log(own / own.sum(axis=0))
+    has_missing = rows.n_places > rows.n_values.sum()
+    return Mixture(structure, edge_log_theta, np.log(share), known if has_missing else None)
