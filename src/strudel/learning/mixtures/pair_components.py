@@ -25,6 +25,7 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse
+import scipy.special
 from threadpoolctl import threadpool_limits
 
 from strudel._compiling import NO_LIMIT, Clock
@@ -46,6 +47,8 @@ LEAST = 1e-9  # of these shares, in every component: passes are quick where no n
 MOST_PARTS = 150  # groups of values among which triples are looked for
 MOST_TRIPLES, MOST_CELLS = 10, 2500  # whose tables take part, and the cells of these tables
 ROWS_OF_TRIPLES = 5000  # that are looked at
+ROWS_WITHOUT = 500  # without a value of a column, that say which components are alike
+SHARE_OF_OTHERS = 0.05  # how often its rows have a value, where a component and others say as much
 LEAST_Z = 6.0  # what three columns say together is surely not what their pairs say
 SIGNS = np.prod(np.meshgrid(*[[-1.0, 1.0]] * 3), axis=0)  # of the cells of three groups, in or out
 TRIPLE = 5.0  # how often the table of a triple counts: there are many pairs for each
@@ -73,7 +76,8 @@ def learn_pair_components(
         triples = _missed_triples(rows, p, share, columns, rng)
         if triples and not clock.is_up:
             p, share = _factors(rows, start, triples, clock)
-    return _mixture(rows, p, share, columns, vtree)
+        known = _fill_missing(rows, p, share)
+    return _mixture(rows, p, share, known, columns, vtree)
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,8 +272,38 @@ def _parts(rows: _Rows, columns: Sequence[ColumnCode], n_each: int) -> tuple[Flo
     return np.vstack(found), np.array(own)
 
 
+def _fill_missing(rows: _Rows, p: FloatArray, share: FloatArray) -> FloatArray:
+    """Change `p` to probabilities of values alone; how often values are known, `(n_columns, size)`.
+
+    A component whose rows hardly ever have a value gets those of other components that its rows are
+    like in all other columns.
+    """
+    known = np.ones((len(rows.places), len(share)))
+    log_p, log_share = np.log(p), np.log(share)
+    for c in np.flatnonzero(np.diff(rows.first) > rows.n_values).tolist():
+        missing = int(rows.first[c + 1]) - 1
+        values = slice(int(rows.first[c]), missing)
+        known[c] = 1.0 - p[missing]
+        lacking = np.flatnonzero(rows.places[c] == missing)
+        lacking = lacking[:: -(-len(lacking) // ROWS_WITHOUT)]
+        log_joint = log_share + sum(
+            log_p[places[lacking]] for place, places in enumerate(rows.places) if place != c
+        )
+        own = scipy.special.softmax(log_joint + log_p[missing], axis=1)
+        alike = scipy.special.softmax(log_joint + np.log(known[c]), axis=1)
+        expected = (alike @ (p[values] / known[c]).T).T @ own  # (n_values, size)
+        expected /= np.maximum(expected.sum(axis=0), LEAST)
+        p[values] = (p[values] + SHARE_OF_OTHERS * expected) / (known[c] + SHARE_OF_OTHERS)
+    return known
+
+
 def _mixture(
-    rows: _Rows, p: FloatArray, share: FloatArray, columns: Sequence[ColumnCode], vtree: Vtree
+    rows: _Rows,
+    p: FloatArray,
+    share: FloatArray,
+    known: FloatArray,
+    columns: Sequence[ColumnCode],
+    vtree: Vtree,
 ) -> Mixture:
     """Components with these probabilities of values, as circuits on one structure."""
     alone = np.full(len(columns), NONE, dtype=np.int32)
@@ -280,12 +314,12 @@ def _mixture(
     words = [column.codewords[np.minimum(row, column.n_values - 1)] for column in columns]
     active = compute_flows(structure, np.hstack(words)).active_edge
     edge_log_theta = np.zeros((structure.n_edges, len(share)))
-    known = np.ones((structure.n_vars, len(share)))
     for c, top in enumerate(column_tops(vtree, columns).tolist()):
         own = p[rows.first[c] : rows.first[c] + rows.n_values[c]]
-        known[columns[c].start : columns[c].stop] = np.minimum(own.sum(axis=0), 1.0)
         edge = active[top, : columns[c].n_values]
         if len(edge) > 1:
             edge_log_theta[edge] = np.log(own / own.sum(axis=0))
-    has_missing = rows.n_places > rows.n_values.sum()
-    return Mixture(structure, edge_log_theta, np.log(share), known if has_missing else None)
+    if rows.n_places == rows.n_values.sum():  # nothing is missing
+        return Mixture(structure, edge_log_theta, np.log(share))
+    n_bits = [column.stop - column.start for column in columns]
+    return Mixture(structure, edge_log_theta, np.log(share), np.repeat(known, n_bits, axis=0))
