@@ -232,7 +232,7 @@ def test_few_components_stay_few(most):
 
 def test_a_time_limit_ends_a_fit():
     pytest.importorskip("torch")
-    model = estimator(max_seconds=0.05).fit(rows_of_kinds())
+    model = estimator(max_seconds=1e-4).fit(rows_of_kinds())
     assert model.history_.stopped_because == "max_seconds"
 
 
