@@ -1,61 +1,83 @@
-"""What knowing the codes of columns is worth: the encoder's `respect_one_hot` on and off.
+"""Every family of questions to the default model of a table: seconds to fit, and to answer.
 
-    python benchmarks/columns.py [n_bins] [n_folds]
+    python benchmarks/columns.py [--rows N]
 
-Tables of scikit-learn, the class among the columns; mean log-likelihood per row of the test folds,
-and seconds to fit. Both models have the same 0/1 variables, so their likelihoods may be compared.
+The table is adult (32,561 rows, 15 columns) of `$STRUDEL_DATA/tables`, with text, numbers and
+missing values. Each question is asked twice with other facts: the first answer may compile, the
+second is what counts. The bar is a second. CPU seconds; with `OMP_NUM_THREADS=1` of one thread.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import os
 import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
-from sklearn.model_selection import KFold
+import pandas as pd
 
+import strudel
 from strudel import Strudel
-from strudel.tables import TableEncoder
+from strudel.queries import check, compare, correlations, surprise
 
-TABLES = {"wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
-MODELS = {
-    "first circuit": Strudel(n_components=1, max_splits=0, random_state=0),
-    "greedy": Strudel(n_components=1, random_state=0),
-    "learnpsdd from the tree": Strudel(
-        n_components=1, search="learnpsdd", init="chow_liu", random_state=0
-    ),
-    "mixture of 10": Strudel(n_components=10, max_splits=0, random_state=0),
-}
+BAR = 1.0
 
 
-def main(n_bins: int = 8, n_folds: int = 5) -> None:
-    """Print a table in Markdown."""
-    print("| table | code | model | respected | not | seconds | seconds, not |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for name, load in TABLES.items():
-        data = load(as_frame=True).frame.astype({"target": str})
-        # A pixel may be 0 or 1 in all rows of a fold, and more in others.
-        kinds = dict.fromkeys(data.columns.drop("target"), "number")
-        folds = list(KFold(n_folds, shuffle=True, random_state=0).split(data))
-        for code in ("thermometer", "one_hot"):
-            encoder = TableEncoder(kinds=kinds, n_bins=n_bins, code=code)
-            for words, model in MODELS.items():
-                scores, seconds = [], []
-                for is_respected in (True, False):
-                    model.set_params(columns=encoder.set_params(respect_one_hot=is_respected))
-                    started, of_fold = time.perf_counter(), []
-                    for train, test in folds:
-                        model.fit(data.iloc[train])
-                        of_fold.append(model.score(data.iloc[test]))
-                    seconds.append((time.perf_counter() - started) / n_folds)
-                    scores.append(float(np.mean(of_fold)))
-                print(
-                    f"| {name} | {code} | {words} | {scores[0]:.2f} | {scores[1]:.2f} "
-                    f"| {seconds[0]:.1f} | {seconds[1]:.1f} |",
-                    flush=True,
-                )
+def questions(model: Any, rows: pd.DataFrame) -> dict[str, Callable[[Any], Any]]:
+    """A question of every family, about the facts that it is given."""
+    names = list(rows.columns)
+    gaps = rows.head(100).drop(columns=names[::3])  # unknown columns
+    numbers, other = names[0], names[4]
+    return {
+        "score of 1,000 rows": lambda given: model.score(rows.head(1000)),
+        "log_marginal of 100 rows": lambda given: model.log_marginal(gaps),
+        "log_conditional of 100 rows": lambda given: model.log_conditional(gaps, given),
+        "probability": lambda given: model.probability(f"{numbers} >= 40", given),
+        "probability of an or": lambda given: model.probability(
+            f"{numbers} >= 60 | '{other}' < 6", given
+        ),
+        "expectation": lambda given: model.expectation(numbers, given),
+        "quantile": lambda given: model.quantile(numbers, 0.9, given),
+        "marginal_probabilities": lambda given: model.marginal_probabilities(given),
+        "most_probable_state": lambda given: model.most_probable_state(given),
+        "marginal_map": lambda given: model.marginal_map([names[1], names[3]], given),
+        "sample of 1,000 rows": lambda given: model.sample(1000, given, random_state=0),
+        "mutual_information": lambda given: model.mutual_information(numbers, other, given),
+        "compare": lambda given: compare(model, given, {}),
+        "surprise of 10 rows": lambda given: surprise(model, rows.head(10)),
+        "correlations": lambda given: correlations(model),
+        "responsibilities of 100 rows": lambda given: model.responsibilities(gaps),
+        "condition": lambda given: strudel.condition(model, given),
+        "check of 10,000 rows": lambda given: check(model, rows.head(10_000)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=None, help="learn from the first of them")
+    args = parser.parse_args()
+    path = Path(os.environ["STRUDEL_DATA"]) / "tables" / "adult-train.csv.gz"
+    rows = pd.read_csv(path, skipinitialspace=True, na_values="?").head(args.rows or 10**9)
+    warnings.simplefilter("ignore")
+    started = time.process_time()
+    model = Strudel(random_state=0, verbose=False).fit(rows)
+    print(f"fit {time.process_time() - started:.1f} s: {model.circuit_}, {model.chosen_}")
+    text = next(name for name in rows if rows[name].dtype == object or rows[name].dtype == "str")
+    values = rows[text].value_counts().index[:2]
+    slow = []
+    for name, ask in questions(model, rows).items():
+        seconds = []
+        for value in values:
+            started = time.process_time()
+            ask({text: value})
+            seconds.append(time.process_time() - started)
+        print(f"| {name} | {seconds[0]:.3f} | {seconds[1]:.3f} |", flush=True)
+        slow += [name] if seconds[1] > BAR else []
+    print("within a second: all" if not slow else f"slower than a second: {', '.join(slow)}")
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()
