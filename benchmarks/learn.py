@@ -13,9 +13,9 @@ import time
 from typing import Any
 
 import machine
+from reproduce.facts import paper, paper_datasets
 
 from strudel import Strudel, load_dataset
-from strudel.reproduce.facts import paper, paper_datasets
 
 HEADER = (
     "dataset      splits  seconds  ms/split    train     valid      test     paper   diff%   "

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from reproduce.machine import describe_machine
+
 from strudel._numba import n_threads
-from strudel.reproduce.machine import describe_machine
 
 
 def write(path: str | None, results: Any) -> None:

@@ -15,11 +15,11 @@ import time
 from typing import Any
 
 import machine
+from reproduce.facts import paper, paper_datasets, record
 
 from strudel import BestFirst, Greedy, Strudel, load_dataset
 from strudel.learning import History, SearchOptions
 from strudel.learning.search.learn_structure import grow
-from strudel.reproduce.facts import paper, paper_datasets, record
 
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {},

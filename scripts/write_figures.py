@@ -36,7 +36,7 @@ RECORDS = read("table-records")
 AUTOMATIC = read("automatic-mixtures")
 ACCURATE = read("accurate-circuits")
 ENSEMBLES = read("table-ensembles")
-PAPER = read("../../src/strudel/reproduce/facts/paper")
+PAPER = read("../../benchmarks/reproduce/facts/paper")
 
 
 def seconds_of(dataset: str) -> str:

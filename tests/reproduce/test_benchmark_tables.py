@@ -1,6 +1,6 @@
 """Facts about `benchmark_tables`."""
 
-from strudel.reproduce.benchmark_tables import load_table
+from reproduce.benchmark_tables import load_table
 
 
 def test_an_example_of_load_table():

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
-
-from strudel.reproduce.claims import CLAIMS, check_claims
-from strudel.reproduce.items import ITEMS
-from strudel.reproduce.store import Outcome, Results
+from reproduce.claims import CLAIMS, check_claims
+from reproduce.items import ITEMS
+from reproduce.store import Outcome, Results
 
 
 def results_of(experiment, by_dataset):

@@ -1,6 +1,6 @@
 """The lines about differences from the paper."""
 
-from strudel.reproduce.sections.explain import explain
+from reproduce.sections.explain import explain
 
 
 def test_only_what_differs_is_explained_and_what_is_better_shares_a_line():

@@ -1,11 +1,11 @@
 from pathlib import Path
 
 import pytest
+from reproduce.claims import CLAIMS
+from reproduce.items import ITEMS
 
+from reproduce import facts
 from strudel import dataset_names
-from strudel.reproduce import facts
-from strudel.reproduce.claims import CLAIMS
-from strudel.reproduce.items import ITEMS
 
 BENCHMARKS = [name for name in dataset_names() if name != "digits"]
 

@@ -1,6 +1,6 @@
 """Facts about `items`."""
 
-from strudel.reproduce.items import find_items
+from reproduce.items import find_items
 
 
 def test_an_example_of_find_items():

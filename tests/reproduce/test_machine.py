@@ -1,6 +1,6 @@
 """Facts about `machine`."""
 
-from strudel.reproduce.machine import describe_machine
+from reproduce.machine import describe_machine
 
 
 def test_an_example_of_describe_machine():

@@ -1,8 +1,7 @@
 """Facts about `experiments/measures`."""
 
 import numpy as np
-
-from strudel.reproduce.experiments.measures import with_early_stopping
+from reproduce.experiments.measures import with_early_stopping
 
 
 def test_a_search_that_stops_early_stays_at_the_circuit_it_keeps():

@@ -3,14 +3,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+from reproduce.processes import call_within
 
-from strudel.reproduce.processes import call_within
-
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 ORPHAN = """
 import time
-from strudel.reproduce.processes import start_process
+from reproduce.processes import start_process
 if __name__ == "__main__":
     process = start_process(time.sleep, 60)
     print(process.pid, flush=True)
@@ -48,7 +49,12 @@ def test_a_process_that_dies_is_noticed():
 def test_processes_end_when_their_parent_is_killed(tmp_path):
     script = tmp_path / "orphan.py"
     script.write_text(ORPHAN)
-    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen(
+        [sys.executable, script],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.fspath(BENCHMARKS)},
+    )
     child = int(parent.stdout.readline())
     os.kill(child, 0)  # it lives
     parent.send_signal(signal.SIGKILL)

@@ -6,11 +6,10 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-
-from strudel.reproduce.plan import make_plan
-from strudel.reproduce.report import write_markdown, write_report
-from strudel.reproduce.store import Outcome
-from strudel.reproduce.tasks import EXPERIMENTS
+from reproduce.plan import make_plan
+from reproduce.report import write_markdown, write_report
+from reproduce.store import Outcome
+from reproduce.tasks import EXPERIMENTS
 
 pytestmark = pytest.mark.compiled
 

@@ -1,11 +1,11 @@
 import time
 
 import pytest
+from reproduce.runner import run_tasks, unfinished
+from reproduce.store import Outcome, Store
+from reproduce.tasks import EXPERIMENTS, Experiment, Settings, Task, settings_of
 
-from strudel.reproduce import runner
-from strudel.reproduce.runner import run_tasks, unfinished
-from strudel.reproduce.store import Outcome, Store
-from strudel.reproduce.tasks import EXPERIMENTS, Experiment, Settings, Task, settings_of
+from reproduce import runner
 
 
 def task(name, seconds=1.0, mib=100.0):

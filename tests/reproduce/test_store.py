@@ -2,10 +2,9 @@ import json
 
 import numpy as np
 import pytest
-
-from strudel.reproduce.plan import make_plan
-from strudel.reproduce.store import Outcome, Results, Store, write_whole
-from strudel.reproduce.tasks import Settings
+from reproduce.plan import make_plan
+from reproduce.store import Outcome, Results, Store, write_whole
+from reproduce.tasks import Settings
 
 SETTINGS = Settings(seconds=3.0)
 

@@ -31,7 +31,6 @@ from strudel.cli.commands.info import info
 from strudel.cli.commands.plot import plot
 from strudel.cli.commands.predict import predict
 from strudel.cli.commands.query import query
-from strudel.cli.commands.reproduce import reproduce
 from strudel.cli.commands.sample import sample
 from strudel.cli.commands.score import score
 from strudel.cli.commands.warmup import warmup
@@ -95,7 +94,6 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     impute: ("strudel impute survey.strudel gaps.csv -o filled.csv",),
     warmup: ("strudel warmup",),
     convert: ("strudel convert nltcs.strudel nltcs.psdd",),
-    reproduce: ("strudel reproduce table:single-models figure:flows --datasets nltcs,dna",),
 }
 
 
@@ -119,12 +117,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     strudel ...
     0
     """
-    code = _run(list(sys.argv[1:] if argv is None else argv))
+    code = run(app, "strudel", list(sys.argv[1:] if argv is None else argv))
     exit_if_terminated(code)
     return code
 
 
-def _run(arguments: list[str]) -> int:
+def run(app: typer.Typer, name: str, arguments: list[str]) -> int:
+    """Run a command line of some name; whatever goes wrong is one line on stderr."""
     if hasattr(sys.stdout, "reconfigure"):  # a name that the terminal cannot show ends no command
         sys.stdout.reconfigure(errors="backslashreplace")
     command = typer.main.get_command(app)
@@ -133,9 +132,7 @@ def _run(arguments: list[str]) -> int:
             terminate_like_interrupt(),
             compile_line() if set(arguments[:1]) & COMPILE else nullcontext(),
         ):
-            code = command.main(
-                args=arguments or ["--help"], prog_name="strudel", standalone_mode=False
-            )
+            code = command.main(args=arguments or ["--help"], prog_name=name, standalone_mode=False)
     except SystemExit as stop:  # the reader of our pipe has gone
         return stop.code if isinstance(stop.code, int) else 1
     except Exception as error:
