@@ -58,6 +58,8 @@ def test_sizes_names_and_pickle():
         ({"log_weight": np.log([0.3, 0.3])}, "add up to 0.6"),
         ({"log_weight": np.array([np.nan, 0.0])}, "logs of the weights"),
         ({"edge_log_theta": np.full((16, 2), np.inf)}, "logs of the parameters"),
+        ({"known": np.ones((4, 3))}, r"per variable and component, not \(4, 3\)"),
+        ({"known": np.full((4, 2), np.nan)}, "between 0 and 1"),
         ({"log_weight": np.zeros(0), "edge_log_theta": np.zeros((16, 0))}, "at least one"),
     ],
 )

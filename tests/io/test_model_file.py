@@ -7,6 +7,7 @@ import pickle
 import random
 import tracemalloc
 import zipfile
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -30,7 +31,9 @@ from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.errors import FileFormatError
+from strudel.io.archive import read_archive, write_archive
 from strudel.io.model_file import load, read_provenance, save
+from strudel.io.model_states import mixture_state
 from strudel.learning.history import MixtureHistory
 from strudel.learning.mixture_methods import EM
 from strudel.models.strudel import Strudel
@@ -173,6 +176,21 @@ def test_a_large_circuit(tmp_path):
     circuit = split_circuit(random_vtree(30, 0), random.Random(0), size=20)
     save(circuit, tmp_path / "c.strudel")
     assert_same(load(tmp_path / "c.strudel"), circuit)
+
+
+def test_how_often_components_know_values_comes_back_and_is_checked(tmp_path):
+    path = tmp_path / "m.strudel"
+    mixture = replace(figure_1_mixture(), known=np.random.default_rng(0).random((4, 3)))
+    save(mixture, path)
+    np.testing.assert_array_equal(load(path).known, mixture.known)
+
+    def contents(archive):
+        arrays = mixture_state(mixture)[1]
+        return archive.meta, arrays | {"mixture.known": np.full((4, 3), 1.5)}
+
+    write_archive(path, *read_archive(path, contents))
+    with pytest.raises(FileFormatError, match="known values must be between 0 and 1"):
+        load(path)
 
 
 def test_a_mixture_of_many_components(tmp_path):
