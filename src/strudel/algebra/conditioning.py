@@ -143,6 +143,7 @@ def _given_row(
         normalize=normalize,
         if_zero=if_zero,
         row=row,
+        known=model.known if isinstance(model, Mixture) else None,
     )
     return _as_given(model, conditioned)
 

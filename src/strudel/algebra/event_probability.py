@@ -282,5 +282,5 @@ def _flip(model: Model, variables: AnyArray) -> Model:
         circuit, edge_left=number[circuit.edge_left], edge_right=number[circuit.edge_right]
     )
     if isinstance(model, Mixture):
-        return Mixture(circuit, model.edge_log_theta, model.log_weight)
+        return replace(model, structure=circuit)
     return circuit

@@ -69,8 +69,20 @@ def with_finer_cells(model: Model, bounds: Mapping[str, Iterable[float]], query:
     names = CodedNames(layout.code, _names(model, code, layout.code))
     if isinstance(model, Mixture):
         structure, log_theta = _refined(model.structure, model.edge_log_theta, layout)
-        return Mixture(structure.with_names(names), log_theta, model.log_weight)
+        known = None if model.known is None else _finer_known(model.known, code, layout.code)
+        return Mixture(structure.with_names(names), log_theta, model.log_weight, known)
     return _refined(model, model.edge_log_theta[:, np.newaxis], layout)[0].with_names(names)
+
+
+def _finer_known(known: FloatArray, code: TableCode, finer: TableCode) -> FloatArray:
+    """How often components know the variables of finer columns: as often as before."""
+    parts = [
+        np.repeat(known[old.start : old.start + 1], new.stop - new.start, axis=0)
+        if old.stop > old.start
+        else np.ones((new.stop - new.start, known.shape[1]))
+        for old, new in zip(code.columns, finer.columns, strict=True)
+    ]
+    return np.concatenate(parts)
 
 
 def in_variables(event: Event, original: Model, finer: Model) -> Event:

@@ -61,4 +61,5 @@ def on_finer_structure(mixture: Mixture, finer: Circuit) -> Mixture:
     first, width = finer.node_edges[2 * finer.n_vars : -1], np.diff(finer.node_edges)
     is_alive = np.maximum.reduceat(log_theta, first)[finer.edge_parent - 2 * finer.n_vars] > -np.inf
     even = -np.log(width[finer.edge_parent])[:, np.newaxis]
-    return Mixture(finer, np.where(is_alive, log_theta, even), mixture.log_weight)
+    log_theta = np.where(is_alive, log_theta, even)
+    return Mixture(finer, log_theta, mixture.log_weight, mixture.known)

@@ -10,6 +10,7 @@ circuit on the model's vtree without a compiler. All else is compiled to an SDD.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,7 +69,9 @@ def given_event(
     )
     if made is None:
         return None
-    return GivenEvent(made if isinstance(model, Mixture) else made.component(0), log_p, kept)
+    if not isinstance(model, Mixture):
+        return GivenEvent(made.component(0), log_p, kept)
+    return GivenEvent(replace(made, known=model.known_by(kept)), log_p, kept)
 
 
 class EventPairs(NamedTuple):

@@ -10,6 +10,7 @@ the literals up. What no positive weight reaches is dropped on the way.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -53,18 +54,19 @@ def normalize_weights(
     normalize: bool,
     if_zero: str,
     row: FloatArray | None = None,
+    known: FloatArray | None = None,
 ) -> Mixture:
     """The mixture of components with these weights `(n_edges, n_components)`.
 
     With a `row` of evidence, all rows against it get zero. Components are weighted by what they add
     up to, and those that are zero are dropped. If the mixture should not add up to 1, its total
     goes to the root of every component. If it is zero everywhere, this raises `if_zero` where it
-    should be normalised.
+    should be normalised. Components know values as often as before, `known`.
     """
-    made, *_ = mixture_of_weights(structure, edge_log_weight, log_weight, normalize, row)
+    made, _, kept = mixture_of_weights(structure, edge_log_weight, log_weight, normalize, row)
     if made is None:
         return zero_model(structure.vtree, structure.feature_names, normalize, if_zero)
-    return made
+    return made if known is None else replace(made, known=known[:, kept])
 
 
 def mixture_of_weights(

@@ -59,7 +59,10 @@ def one_model(p: Any, query: str) -> Model:
             return model.component(int(counts[0]))
         if len(counts) < model.n_components:
             return Mixture(
-                model.structure, model.edge_log_theta[:, counts], model.log_weight[counts]
+                model.structure,
+                model.edge_log_theta[:, counts],
+                model.log_weight[counts],
+                model.known_by(counts),
             )
     return model
 

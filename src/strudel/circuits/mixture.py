@@ -151,6 +151,10 @@ class Mixture(Shown):
             return self.structure
         return _side_by_side(self)
 
+    def known_by(self, components: AnyArray) -> FloatArray | None:
+        """The column of `known` of each of some components."""
+        return None if self.known is None else self.known[:, components]
+
     def with_names(self, feature_names: tuple[str, ...] | None) -> Mixture:
         """The same mixture with other feature names."""
         return replace(self, structure=self.structure.with_names(feature_names))
@@ -220,10 +224,12 @@ def as_mixture(model: Circuit | Mixture) -> Mixture:
 def average(mixtures: list[Mixture]) -> Mixture:
     """The even mixture of mixtures on one structure: all their components side by side."""
     log_share = -np.log(len(mixtures))
+    known = [mixture.known for mixture in mixtures if mixture.known is not None]
     return Mixture(
         mixtures[0].structure,
         np.concatenate([mixture.edge_log_theta for mixture in mixtures], axis=1),
         np.concatenate([mixture.log_weight + log_share for mixture in mixtures]),
+        np.hstack(known) if len(known) == len(mixtures) else None,
     )
 
 

@@ -218,7 +218,7 @@ class CircuitModule(nn.Module):
             return self.model.with_parameters(log_theta[:, 0])
         log_weight = _as_array(self.log_weight())
         log_weight = log_weight - np.log(np.exp(log_weight).sum())
-        return Mixture(self.model.structure, log_theta, log_weight)
+        return Mixture(self.model.structure, log_theta, log_weight, self.model.known)
 
     def to_model_of(self, model: Model) -> Model:
         """`to_model` with the names and the code of a model on the same structure."""

@@ -51,7 +51,7 @@ from strudel.learning.mixtures.choose import (
     components,
     name_of_structure,
 )
-from strudel.learning.mixtures.pair_components import learn_pair_components
+from strudel.learning.mixtures.pair_components import PairComponents, learn_pair_components
 from strudel.learning.mixtures.weighted_average import (
     SURE,
     Group,
@@ -63,7 +63,9 @@ from strudel.learning.mixtures.weighted_average import (
     weighted_average,
 )
 from strudel.learning.prepared_rows import Prepared
+from strudel.queries.columns.pair_check import check_codes
 from strudel.queries.likelihood import rows_log_likelihood
+from strudel.queries.passes import encode
 from strudel.queries.probabilities import log_probabilities
 from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
 from strudel.trees.column_tree import learn_column_tree, strong_part
@@ -72,10 +74,11 @@ from strudel.trees.vtree import Vtree
 MOST_OF_TABLES = 100  # of them in all runs
 STRONG = 0.5  # of a column: columns that tell this share of each other stay together
 FEWEST = 15  # components in all: with fewer, one kind makes more of them
-WORDS = {"tilted": "tilted ", "pairs": "pair "}
+WORDS = {"tilted": "tilted "}
 FIRST_KIND = 0.6  # of `max_seconds`, for the first kind
 OF_PAIRS = 0.5  # of the weight: other shares are no truer (docs/truth.md)
-MOST_VARS = 3000  # of a table whose pairs of values are counted all at once
+MOST_OF_PAIRS = 0.9  # where smooth components have lost what the rows surely show
+MOST_PLACES = 2000  # values of all columns, whose pairs are counted all at once
 VIRTUAL_ROWS = 10.0  # that all kinds share evenly when validation rows weigh them
 
 
@@ -103,14 +106,16 @@ def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     if first.history.stopped_because == "interrupted":
         return first
     groups: list[Group] = []
+    pairs: PairComponents | None = None
     try:
         _learn(groups, rows, replace(learner, task=task), first, most)
         if n_pairs and not learner.clock.is_up:
-            groups.append(_learn_from_pairs(rows, n_pairs, first.mixture.vtree, learner.clock))
+            pairs = _learn_from_pairs(rows, n_pairs, first.mixture.vtree, learner.clock)
     except KeyboardInterrupt:
         first.history.stopped_because = "interrupted"
     try:
-        return _average(rows, first, groups) if len(groups) > 1 else first
+        is_alone = len(groups) < 2 and pairs is None
+        return first if is_alone or not groups else _average(rows, first, groups, pairs)
     except KeyboardInterrupt:
         first.history.stopped_because = "interrupted"
         return first
@@ -118,13 +123,18 @@ def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
 
 def _n_pair_components(rows: Prepared, task: MixtureTask) -> int:
     """As many as the effort allows, in half of all components; none for rows of 0 and 1."""
-    if rows.encoder is None or rows.is_partitioned or rows.train.n_vars > MOST_VARS:
+    if rows.encoder is None or rows.columns is None or rows.is_partitioned:
+        return 0
+    n_columns = sum(column.stop > column.start for column in as_column_codes(rows.columns))
+    if n_columns < 2 or rows.train.n_vars + n_columns > MOST_PLACES:
         return 0
     size = min(task.effort.pair_components, task.max_components // 2)
     return size if size >= FEWEST else 0
 
 
-def _learn_from_pairs(rows: Prepared, size: int, vtree: Vtree, clock: Clock) -> Group:
+def _learn_from_pairs(
+    rows: Prepared, size: int, vtree: Vtree, clock: Clock
+) -> PairComponents | None:
     """Components that are learned from pairs of columns."""
     columns = complete_columns(as_column_codes(rows.columns or ()), rows.train.n_vars)
     if rows.gaps is None:
@@ -133,10 +143,9 @@ def _learn_from_pairs(rows: Prepared, size: int, vtree: Vtree, clock: Clock) -> 
         known = rows.gaps.train_rows
         assert isinstance(known, PartialRows)
         values, weight = column_values(known.evidence, columns), known.weight
-    mixture = learn_pair_components(
+    return learn_pair_components(
         values, weight, columns, vtree, n_components=size, rng=rows.rng, clock=clock
     )
-    return Group("pairs", INDEPENDENT, mixture, _log_p(rows, mixture))
 
 
 def _n_cells(rows: Prepared, effort: Effort) -> int:
@@ -202,16 +211,19 @@ def _coarse_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circui
     return independent
 
 
-def _average(rows: Prepared, first: LearnedMixture, groups: list[Group]) -> LearnedMixture:
+def _average(
+    rows: Prepared, first: LearnedMixture, groups: list[Group], pairs: PairComponents | None
+) -> LearnedMixture:
     weight = _weight(rows)
-    pairs = [group for group in groups if group.kind == "pairs"]
-    groups = _that_count([group for group in groups if group.kind != "pairs"], weight)
+    groups = _that_count(groups, weight)
     kept, shares = that_matter(groups, shares_of(groups, weight, VIRTUAL_ROWS))
-    if pairs:
+    if pairs is not None:
+        share = _share_of_pairs(rows, weighted_average(kept, shares), pairs)
         kept = [
             replace(group, mixture=with_known_shares(group.mixture, rows.gaps)) for group in kept
         ]
-        kept, shares = [*kept, *pairs], np.append((1.0 - OF_PAIRS) * shares, OF_PAIRS)
+        kept.append(Group("pairs", INDEPENDENT, pairs.mixture, _log_p(rows, pairs.mixture)))
+        shares = np.append((1.0 - share) * shares, share)
     if [group.kind for group in kept] == ["em"]:
         return first
     mixture = weighted_average(kept, shares)
@@ -229,6 +241,20 @@ def _average(rows: Prepared, first: LearnedMixture, groups: list[Group]) -> Lear
     return LearnedMixture(mixture, first.history, chosen)
 
 
+def _share_of_pairs(rows: Prepared, smooth: Mixture, pairs: PairComponents) -> float:
+    """The weight of components learned from pairs: more where the others lost a dependence."""
+    if any(triple.is_lost_by(smooth) for triple in pairs.triples):
+        return MOST_OF_PAIRS
+    assert rows.encoder is not None
+    if rows.gaps is None:
+        codes, weight = encode(rows.train.unpack().astype(np.float64)), rows.train.weights
+    else:
+        assert isinstance(rows.gaps.train_rows, PartialRows)
+        codes, weight = rows.gaps.train_rows.codes, rows.gaps.train_rows.weight
+    found = check_codes(smooth.with_table_code(rows.encoder.code_), codes, weight)
+    return MOST_OF_PAIRS if found.lost else OF_PAIRS
+
+
 def _that_count(groups: list[Group], weight: FloatArray) -> list[Group]:
     """The groups, without the first where it is not surely better than tilted components."""
     others = groups[1:]
@@ -243,10 +269,16 @@ def _that_count(groups: list[Group], weight: FloatArray) -> list[Group]:
 def _explain(groups: Sequence[Group], shares: FloatArray) -> str:
     """What the mixture is made of, in a sentence."""
     return " and ".join(
-        f"{components(group.mixture.n_components, WORDS.get(group.kind, ''))} on "
-        f"{name_of_structure(group.n_splits)} with {100.0 * share:.0f} % of the weight"
+        f"{components(group.mixture.n_components, WORDS.get(group.kind, ''))} "
+        f"{_place(group)} with {100.0 * share:.0f} % of the weight"
         for group, share in zip(groups, shares, strict=True)
     )
+
+
+def _place(group: Group) -> str:
+    if group.kind == "pairs":
+        return "learned from pairs of columns"
+    return f"on {name_of_structure(group.n_splits)}"
 
 
 def _log_p(rows: Prepared, mixture: Mixture) -> FloatArray:

@@ -32,7 +32,10 @@ def learn_mixture(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
         learned = learn_kinds(rows, learner.by_em(task))
     mixture = learned.mixture
     if rows.encoder is not None:
-        mixture = with_known_shares(mixture, rows.gaps)
+        try:
+            mixture = with_known_shares(mixture, rows.gaps)
+        except KeyboardInterrupt:
+            learned.history.stopped_because = "interrupted"
     return replace(learned, mixture=rows.whole(mixture))
 
 

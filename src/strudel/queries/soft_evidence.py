@@ -143,8 +143,8 @@ def weigh_literals(
     if log_p == -np.inf:
         return None, log_p, kept
     log_theta = log_theta if kept.all() else log_theta[:, kept]
-    known = None if model.known is None else model.known[:, kept]
-    return Mixture(model.structure, log_theta, logs[kept] - log_p, known), log_p, kept
+    made = Mixture(model.structure, log_theta, logs[kept] - log_p, model.known_by(kept))
+    return made, log_p, kept
 
 
 def _weigh(circuit: Circuit, literal_log_weight: FloatArray) -> tuple[Circuit, float]:

@@ -27,8 +27,8 @@ def test_shares_are_those_of_the_rows_of_each_component():
     rows = [[1, 0]] * 300 + [[1, np.nan]] * 100 + [[0, 1]] * 10 + [[0, np.nan]] * 190
     found = with_known_shares(two_components(), gaps_of(rows)).known
     np.testing.assert_array_equal(found[0], 1.0)
-    share = 310 / 600  # of all rows, which counts as one more row of each component
-    expected = [(300 + share) / 401, (10 + share) / 201]
+    share = 310 / 600  # of all rows, a thousandth of which counts as more of each component
+    expected = [(300 + 0.6 * share) / 400.6, (10 + 0.6 * share) / 200.6]
     np.testing.assert_allclose(found[1], expected, rtol=1e-6)
 
 

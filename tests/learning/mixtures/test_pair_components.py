@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from strudel.circuits.compile import compile_factorized
+from strudel.circuits.mixture import as_mixture
+from strudel.learning.mixtures import pair_components
 from strudel.learning.mixtures.pair_components import learn_pair_components
-from strudel.queries import log_likelihood
+from strudel.queries import log_likelihood, log_marginal
 from strudel.tables.column_codes import ColumnCode
 from strudel.trees import balanced_vtree
 from strudel.trees.column_tree import vtree_of_variables
@@ -21,7 +24,14 @@ def learn(values, weight=None, codes=CODES, **options):
     weight = np.ones(values.shape[1]) if weight is None else weight
     vtree = vtree_of_variables(balanced_vtree(len(codes)), codes)
     given = {"n_components": 16, "rng": np.random.default_rng(0)} | options
-    return learn_pair_components(values, weight, codes, vtree, **given)
+    return learn_pair_components(values, weight, codes, vtree, **given).mixture
+
+
+def doors(n_columns, n_rows=4000, p=0.5, seed=0):
+    """An alarm rings if one of two doors is open but not both; other columns know nothing of it."""
+    values = (np.random.default_rng(seed).random((n_columns, n_rows)) < p).astype(np.int32)
+    values[-1] = values[2] != values[5]
+    return values
 
 
 def table_of(mixture, codes=CODES):
@@ -71,15 +81,28 @@ def test_pairs_of_columns_are_as_in_the_rows(truth):
 
 
 @pytest.mark.compiled
-def test_three_columns_are_as_in_the_rows_though_no_two_depend_on_each_other():
-    """An alarm rings if one of two doors is open; many other columns know nothing of it."""
-    codes = [ColumnCode(var, [[0], [1]]) for var in range(10)]
-    values = np.random.default_rng(0).integers(0, 2, (10, 3000)).astype(np.int32)
-    values[9] = values[2] != values[5]
-    found = table_of(learn(values, codes=codes, n_components=200), codes)
-    seen = found.sum(axis=(0, 1, 3, 4, 6, 7, 8))  # of the doors and the alarm
-    assert np.abs(seen[1, 0] / seen[1, 0].sum() - [0, 1]).max() < 0.05
-    assert np.abs(seen[1, 1] / seen[1, 1].sum() - [1, 0]).max() < 0.05
+@pytest.mark.parametrize(("n_columns", "p"), [(10, 0.5), (10, 0.8), (60, 0.55)])
+def test_three_columns_are_as_in_the_rows_though_no_two_depend_on_each_other(n_columns, p):
+    codes = [ColumnCode(var, [[0], [1]]) for var in range(n_columns)]
+    mixture = learn(doors(n_columns, p=p), codes=codes, n_components=200)
+    rows = np.full((8, n_columns), np.nan)
+    rows[:, [2, 5, n_columns - 1]] = np.indices((2, 2, 2)).reshape(3, 8).T
+    seen = np.exp(log_marginal(mixture, rows)).reshape(2, 2, 2)
+    rings = seen[:, :, 1] / seen.sum(axis=2)
+    np.testing.assert_allclose(rings, [[0.0, 1.0], [1.0, 0.0]], atol=0.05)
+
+
+@pytest.mark.compiled
+def test_a_triple_says_which_models_have_lost_it():
+    codes = [ColumnCode(var, [[0], [1]]) for var in range(8)]
+    vtree = vtree_of_variables(balanced_vtree(8), codes)
+    values = doors(8)
+    rng = np.random.default_rng(0)
+    found = learn_pair_components(values, np.ones(4000), codes, vtree, n_components=200, rng=rng)
+    assert [one.columns for one in found.triples] == [(2, 5, 7)]
+    assert not found.triples[0].is_lost_by(found.mixture)
+    independent = as_mixture(compile_factorized(vtree, values.mean(axis=1)))
+    assert found.triples[0].is_lost_by(independent)
 
 
 def test_a_weight_is_a_number_of_equal_rows(truth):
@@ -114,8 +137,22 @@ def test_a_seed_says_the_components(truth):
     assert not np.array_equal(one.edge_log_theta, different.edge_log_theta)
 
 
-def test_time_that_is_up_leaves_components_that_add_up_to_one(truth):
+def test_what_time_does_not_allow_is_not_learned(truth):
     class Up:
         is_up = True
 
-    assert table_of(learn(values_of(truth, 60), clock=Up())).sum() == pytest.approx(1.0)
+    vtree = vtree_of_variables(balanced_vtree(3), CODES)
+    values, rng = values_of(truth, 60), np.random.default_rng(0)
+    weight = np.ones(60)
+    assert not learn_pair_components(
+        values, weight, CODES, vtree, n_components=16, rng=rng, clock=Up()
+    )
+
+
+def test_a_sample_of_many_rows_is_drawn_by_weight(truth, monkeypatch):
+    monkeypatch.setattr(pair_components, "MOST_ROWS", 1000)
+    values = np.zeros((3, 3000), dtype=np.int32)
+    values[0, 0], weight = 3, np.ones(3000)
+    weight[0] = 3000.0  # half of all
+    table = table_of(learn(values, weight, n_components=4))
+    assert table.sum(axis=(1, 2))[3] == pytest.approx(0.5, abs=0.05)

@@ -17,6 +17,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.learning.incomplete.partial_rows import PartialRows
 from strudel.queries.mixture_likelihood import rows_responsibilities
 
+PRIOR = 0.001  # of all rows: so much more is like the whole table in every component
 MOST_ROWS = 4000  # a component has hundreds of them, which is enough for a share
 
 
@@ -28,12 +29,12 @@ def with_known_shares(mixture: Mixture, gaps: Any) -> Mixture:
     rows = None if gaps is None else gaps.train_rows
     if mixture.known is not None or not isinstance(rows, PartialRows):
         return mixture
-    evidence, weight = rows.evidence, rows.weight
+    evidence, weight = rows.evidence, rows.weight / rows.weight.sum()
     if len(weight) > MOST_ROWS:
         chosen = np.linspace(0, len(weight) - 1, MOST_ROWS).astype(np.int64)
         evidence, weight = evidence[chosen], weight[chosen]
     is_known = ~np.isnan(evidence)
     part = rows_responsibilities(mixture, evidence) * weight[:, np.newaxis]
-    share = np.average(is_known, axis=0, weights=weight)  # of all rows, worth one row more
-    known = (is_known.T @ part + share[:, np.newaxis]) / (part.sum(axis=0) + 1.0)
+    prior = PRIOR * np.average(is_known, axis=0, weights=weight)[:, np.newaxis]
+    known = (is_known.T @ part + prior) / (part.sum(axis=0) + PRIOR)
     return replace(mixture, known=np.minimum(known, 1.0))

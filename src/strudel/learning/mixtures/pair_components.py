@@ -1,7 +1,8 @@
 """Components of independent columns that say of every two columns what the rows say.
 
 In:  for every row the value of each column, NONE where it is unknown, and the row's weight.
-Out: a `Mixture` on the structure of independent columns.
+Out: `PairComponents`: a `Mixture` on the structure of independent columns, and triples of columns
+     that depend on one another beyond their pairs.
 
 Whole rows are most likely with few, smooth components. A question is about two or three columns,
 and of these few components forget a part of what the rows say. So hundreds of components are
@@ -33,11 +34,13 @@ from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.compile import compile_column_tree
 from strudel.circuits.flows import compute_flows
 from strudel.circuits.mixture import Mixture
+from strudel.queries.probabilities import log_probabilities
 from strudel.tables.column_codes import ColumnCode
 from strudel.trees.column_tree import ColumnTree, column_tops
 from strudel.trees.vtree import Vtree
 
 MOST_ROWS = 100_000  # of larger tables, a sample
+MOST_COUNTED = 4e9  # rows times squared columns, whose pairs are counted: some seconds
 N_STEPS = 300
 FURTHER = 0.8  # than EM goes: where it creeps, it arrives in half of the steps
 FEWEST = 32  # components, however many values there are
@@ -63,21 +66,54 @@ def learn_pair_components(
     n_components: int,
     rng: np.random.Generator,
     clock: Clock = NO_LIMIT,
-) -> Mixture:
-    """At most so many components; `values` are `(n_columns, n_rows)`, `columns` all columns."""
-    if values.shape[1] > MOST_ROWS:
-        chosen = np.sort(rng.choice(values.shape[1], MOST_ROWS, replace=False))
-        values, weight = values[:, chosen], weight[chosen]
+) -> PairComponents | None:
+    """At most so many components; `values` are `(n_columns, n_rows)`, `columns` all columns.
+
+    None if time is up before they are learned.
+    """
+    most_rows = int(min(MOST_ROWS, MOST_COUNTED / len(columns) ** 2))
+    if values.shape[1] > most_rows:
+        drawn = rng.multinomial(most_rows, weight / weight.sum())
+        values, weight = values[:, drawn > 0], drawn[drawn > 0].astype(np.float64)
     rows = _Rows.of(values, weight, columns)
     size = min(n_components, int(np.count_nonzero(rows.share)), rows.most_components)
     start = rows.places[:, rng.choice(rows.n_rows, size, replace=False, p=rows.share)]
     with threadpool_limits(1, "blas"):  # the same sums on any number of threads
-        p, share = _factors(rows, start, (), clock)
-        triples = _missed_triples(rows, p, share, columns, rng)
-        if triples and not clock.is_up:
-            p, share = _factors(rows, start, triples, clock)
+        found = _factors(rows, start, (), clock)
+        if found is None:
+            return None
+        triples = _missed_triples(rows, *found, columns, rng)
+        if triples:
+            found = _factors(rows, start, [one.columns for one in triples], clock) or found
+        p, share = found
         known = _fill_missing(rows, p, share)
-    return _mixture(rows, p, share, known, columns, vtree)
+    return PairComponents(_mixture(rows, p, share, known, columns, vtree), triples)
+
+
+@dataclass(frozen=True, eq=False)
+class Triple:
+    """Three columns, a group of values of each, and rows that are in these groups or not."""
+
+    columns: tuple[int, ...]
+    literals: tuple[tuple[int, int], ...]  # the variable of each group, and its value in the group
+    counts: AnyArray  # (2, 2, 2) of rows that know all three
+
+    def is_lost_by(self, model: Mixture) -> bool:
+        """Whether a model surely says something else of how the three depend on one another."""
+        evidence = np.full((8, model.n_vars), np.nan)
+        for axis, (var, value) in enumerate(self.literals):
+            is_in = np.arange(8) >> (2 - axis) & 1 == 1
+            evidence[:, var] = np.where(is_in, value, 1 - value)
+        said = np.exp(log_probabilities(model, evidence, "fit")).reshape(2, 2, 2)
+        return bool(_interaction(self.counts, said * self.counts.sum()) > LEAST_Z)
+
+
+@dataclass(frozen=True, eq=False)
+class PairComponents:
+    """What was learned from pairs of columns."""
+
+    mixture: Mixture
+    triples: list[Triple]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +173,11 @@ class _Rows:
 
 def _factors(
     rows: _Rows, start: AnyArray, triples: Sequence[tuple[int, ...]], clock: Clock
-) -> tuple[FloatArray, FloatArray]:
-    """Probabilities of places `(n_places, size)` and shares of components, which start at rows."""
+) -> tuple[FloatArray, FloatArray] | None:
+    """Probabilities of places `(n_places, size)` and shares of components, which start at rows.
+
+    None if time is up.
+    """
     n_columns, size = start.shape
     weight = np.ones((n_columns, 1))
     weight[sorted({c for triple in triples for c in triple})] = 3.0  # which they must tell apart
@@ -149,7 +188,7 @@ def _factors(
     tables = _Tables.of(rows, triples) if triples else None
     for _ in range(N_STEPS if n_columns > 1 else 0):
         if clock.is_up:
-            break
+            return None
         said = (p * share) @ p.T
         count = p * ((rows.pair / said) @ p) * share
         if tables is not None:
@@ -172,12 +211,8 @@ class _Tables:
     def of(rows: _Rows, triples: Sequence[tuple[int, ...]]) -> _Tables:
         places: list[AnyArray] = []
         shares: list[AnyArray] = []
-        n_cells = 0
         for triple in triples:
             cells, cell = np.unique(rows.places[list(triple)], axis=1, return_inverse=True)
-            n_cells += cells.shape[1]
-            if n_cells > MOST_CELLS and places:
-                break
             places.append(cells)
             shares.append(TRIPLE * np.bincount(cell.ravel(), rows.share))
         place, share = np.hstack(places), np.concatenate(shares)
@@ -199,33 +234,75 @@ def _missed_triples(
     share: FloatArray,
     columns: Sequence[ColumnCode],
     rng: np.random.Generator,
-) -> list[tuple[int, ...]]:
+) -> list[Triple]:
     """Triples of columns that surely depend on one another in another way, the worst first.
 
     Values are grouped: the lower values of a number, or a frequent category, and all others. Three
     groups have eight cells, in whose logs the components and the rows may differ by chance.
     """
     n_columns = len(columns)
-    if n_columns < 3 or n_columns > MOST_PARTS:
+    if n_columns < 3 or n_columns > MOST_PARTS or not all(map(_has_literals, columns)):
         return []
     parts, own = _parts(rows, columns, 3 if 3 * n_columns <= MOST_PARTS else 1)
     n_rows = min(rows.n_rows, ROWS_OF_TRIPLES)
     chosen = np.sort(rng.choice(rows.n_rows, n_rows, p=rows.share))
     inside = np.stack([part[rows.places[c, chosen]] for part, c in zip(parts, own, strict=True)])
     even = np.full(n_rows, 1.0 / n_rows)
-    worst: dict[tuple[int, ...], float] = {}
+    worst: dict[tuple[int, int, int], tuple[float, tuple[int, ...]]] = {}
     for k, column in enumerate(own.tolist()):
         later = np.flatnonzero(own > column)
-        counted = _cells(inside, even, k, later) * n_rows + 0.5
-        said = _cells(parts @ p, share, k, later) * n_rows + 0.5
-        differs = np.tensordot(SIGNS, np.log(counted) - np.log(said), axes=3)
-        z = np.abs(differs) / np.sqrt((1.0 / counted).sum(axis=(0, 1, 2)))
+        counted = _cells(inside, even, k, later) * n_rows
+        said = _cells(parts @ p, share, k, later) * n_rows
+        z = _interaction(counted, said)
         for i, j in np.argwhere(z > LEAST_Z).tolist():
             a, b = own[later[[i, j]]].tolist()
-            if a < b:
-                triple = (column, a, b)
-                worst[triple] = max(worst.get(triple, 0.0), float(z[i, j]))
-    return sorted(worst, key=lambda triple: -worst[triple])[:MOST_TRIPLES]
+            found = float(z[i, j]), (k, int(later[i]), int(later[j]))
+            if a < b and found > worst.get((column, a, b), (0.0, ())):
+                worst[column, a, b] = found
+    kept: list[Triple] = []
+    n_cells = 0
+    for triple in sorted(worst, key=lambda triple: -worst[triple][0]):
+        own_cells = np.unique(rows.places[list(triple)], axis=1).shape[1]
+        if n_cells + own_cells <= MOST_CELLS and len(kept) < MOST_TRIPLES:
+            n_cells += own_cells
+            kept.append(_triple(rows, columns, parts, own, worst[triple][1]))
+    return kept
+
+
+def _interaction(counted: AnyArray, said: AnyArray) -> FloatArray:
+    """How surely the dependence of three groups differs, in standard deviations.
+
+    What is compared is the logarithm of the ratio of their odds ratios, which neither the shares
+    of the groups change nor the dependence of any two of them. Eight cells on the first axes.
+    """
+    logs = np.log(counted + 0.5) - np.log(said + 0.5)
+    variance = (1.0 / (counted + 0.5)).sum(axis=(0, 1, 2))
+    return np.asarray(np.abs(np.tensordot(SIGNS, logs, axes=3)) / np.sqrt(variance))
+
+
+def _triple(
+    rows: _Rows,
+    columns: Sequence[ColumnCode],
+    parts: FloatArray,
+    own: AnyArray,
+    chosen: tuple[int, ...],
+) -> Triple:
+    """The triple of three groups, with counts of all rows."""
+    literals, inside = [], np.zeros(rows.n_rows, dtype=np.int64)
+    knows = np.ones(rows.n_rows, dtype=bool)
+    for part in chosen:
+        c = int(own[part])
+        column, place = columns[c], rows.places[c]
+        members = parts[part, rows.first[c] : rows.first[c] + column.n_values] > 0.0
+        if column.is_ordered:  # bit j says that the value is j + 1 or more
+            literals.append((column.start + int(np.count_nonzero(members)) - 1, 0))
+        else:
+            literals.append((column.start + int(np.argmax(members)), 1))
+        inside = 2 * inside + (parts[part, place] > 0.0)
+        knows &= place < rows.first[c] + column.n_values
+    counts = np.bincount(inside[knows], rows.share[knows] * rows.n_rows, minlength=8)
+    names = tuple(int(own[part]) for part in chosen)
+    return Triple(names, tuple(literals), counts.reshape(2, 2, 2))
 
 
 def _cells(chance: FloatArray, share: FloatArray, k: int, others: AnyArray) -> FloatArray:
@@ -251,6 +328,11 @@ def _cells(chance: FloatArray, share: FloatArray, k: int, others: AnyArray) -> F
     return np.maximum(found, 0.0)
 
 
+def _has_literals(column: ColumnCode) -> bool:
+    """Whether one variable says of each value, or of all values above it, that it is there."""
+    return column.is_ordered or np.array_equal(column.codewords, np.eye(column.n_values))
+
+
 def _parts(rows: _Rows, columns: Sequence[ColumnCode], n_each: int) -> tuple[FloatArray, AnyArray]:
     """Groups of places, `(n_parts, n_places)` of 0 and 1, and the column of each."""
     found, own = [], []
@@ -260,7 +342,7 @@ def _parts(rows: _Rows, columns: Sequence[ColumnCode], n_each: int) -> tuple[Flo
         if column.is_ordered:
             below = np.cumsum(counts) / counts.sum()
             bounds = np.array([0.5]) if n_each == 1 else np.linspace(0.25, 0.75, n_each)
-            last = np.unique(np.searchsorted(below, bounds))
+            last = np.unique(np.minimum(np.searchsorted(below, bounds), column.n_values - 2))
             groups = np.arange(column.n_values) <= last[:, np.newaxis]
         else:
             often = np.argsort(-counts, kind="stable")[:n_each]
@@ -283,16 +365,17 @@ def _fill_missing(rows: _Rows, p: FloatArray, share: FloatArray) -> FloatArray:
     for c in np.flatnonzero(np.diff(rows.first) > rows.n_values).tolist():
         missing = int(rows.first[c + 1]) - 1
         values = slice(int(rows.first[c]), missing)
-        known[c] = 1.0 - p[missing]
+        known[c] = p[values].sum(axis=0)
         lacking = np.flatnonzero(rows.places[c] == missing)
         lacking = lacking[:: -(-len(lacking) // ROWS_WITHOUT)]
-        log_joint = log_share + sum(
-            log_p[places[lacking]] for place, places in enumerate(rows.places) if place != c
-        )
+        log_joint = np.tile(log_share, (len(lacking), 1))
+        for other in np.delete(np.arange(len(rows.places)), c):
+            log_joint += log_p[rows.places[other, lacking]]
         own = scipy.special.softmax(log_joint + log_p[missing], axis=1)
+        own *= rows.share[lacking, np.newaxis]
         alike = scipy.special.softmax(log_joint + np.log(known[c]), axis=1)
         expected = (alike @ (p[values] / known[c]).T).T @ own  # (n_values, size)
-        expected /= np.maximum(expected.sum(axis=0), LEAST)
+        expected /= np.maximum(expected.sum(axis=0), np.finfo(np.float64).tiny)
         p[values] = (p[values] + SHARE_OF_OTHERS * expected) / (known[c] + SHARE_OF_OTHERS)
     return known
 
