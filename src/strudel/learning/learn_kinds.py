@@ -16,7 +16,8 @@ surely more likely with it.
 
 Besides, an encoded table has hundreds of components of independent columns that are learned from
 its pairs of columns, for true answers about few columns (`mixtures.pair_components`). They have
-half of the weight, whatever validation rows say: whole rows would not ask for them.
+half of the weight, whatever validation rows say, as whole rows would not ask for them; and more
+where the others have lost a dependence of two or three columns.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ FEWEST = 15  # components in all: with fewer, one kind makes more of them
 WORDS = {"tilted": "tilted "}
 FIRST_KIND = 0.6  # of `max_seconds`, for the first kind
 OF_PAIRS = 0.5  # of the weight: other shares are no truer (docs/truth.md)
-MOST_OF_PAIRS = 0.9  # where smooth components have lost what the rows surely show
+MOST_OF_PAIRS = 0.8  # where smooth components have lost what the rows surely show
 MOST_PLACES = 2000  # values of all columns, whose pairs are counted all at once
 VIRTUAL_ROWS = 10.0  # that all kinds share evenly when validation rows weigh them
 

@@ -41,10 +41,10 @@ from strudel.trees.vtree import Vtree
 
 MOST_ROWS = 100_000  # of larger tables, a sample
 MOST_COUNTED = 4e9  # rows times squared columns, whose pairs are counted: some seconds
-N_STEPS = 300
+N_STEPS = 600
 FURTHER = 0.8  # than EM goes: where it creeps, it arrives in half of the steps
 FEWEST = 32  # components, however many values there are
-WORK = 6e7  # components times squared values, at most: some seconds
+WORK = 8e7  # components times squared values, at most: some seconds
 PRIOR_ROWS = 0.0003  # virtual rows of every component, as the column's own shares
 LEAST = 1e-9  # of these shares, in every component: passes are quick where no number is absurd
 MOST_PARTS = 150  # groups of values among which triples are looked for
