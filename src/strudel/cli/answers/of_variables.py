@@ -257,9 +257,15 @@ def find_probability(question: Question) -> list[Answer]:
 
 def _event_probabilities(question: Question, event: Any) -> list[Answer]:
     from strudel.algebra.event_probability import event_log_probabilities
+    from strudel.algebra.evidence import columns_in
+    from strudel.queries.columns.known_columns import with_values
 
     model = question.model
-    model = model if question.code is None else model.with_table_code(question.code)
+    if question.code is not None:
+        model = model.with_table_code(question.code)
+        known = set(np.flatnonzero((~np.isnan(question.rows)).any(axis=0)).tolist())
+        given = (one.name for one in question.code.columns if known & {*range(one.start, one.stop)})
+        model = with_values(model, columns_in(model, event).union(given))
     return _probabilities(event_log_probabilities(model, event, question.rows))
 
 
