@@ -224,7 +224,7 @@ def _average(
             replace(group, mixture=with_known_shares(group.mixture, rows.gaps)) for group in kept
         ]
         kept.append(Group("pairs", INDEPENDENT, pairs.mixture, _log_p(rows, pairs.mixture)))
-        shares = np.append((1.0 - share) * shares, share)
+        kept, shares = that_matter(kept, np.append((1.0 - share) * shares, share))
     if [group.kind for group in kept] == ["em"]:
         return first
     mixture = weighted_average(kept, shares)

@@ -93,6 +93,20 @@ def test_three_columns_are_as_in_the_rows_though_no_two_depend_on_each_other(n_c
 
 
 @pytest.mark.compiled
+def test_equal_rows_with_their_number_say_as_much_of_three_columns():
+    codes = [ColumnCode(var, [[0], [1]]) for var in range(6)]
+    values = np.random.default_rng(0).integers(0, 2, (6, 4000)).astype(np.int32)
+    values[5] = values[0] != values[1]
+    distinct, counts = np.unique(values, axis=1, return_counts=True)
+    vtree, rng = vtree_of_variables(balanced_vtree(6), codes), np.random.default_rng(0)
+    found = learn_pair_components(
+        distinct, counts.astype(float), codes, vtree, n_components=16, rng=rng
+    )
+    assert [one.columns for one in found.triples] == [(0, 1, 5)]
+    assert found.triples[0].counts.sum() == pytest.approx(4000)
+
+
+@pytest.mark.compiled
 def test_a_triple_says_which_models_have_lost_it():
     codes = [ColumnCode(var, [[0], [1]]) for var in range(8)]
     vtree = vtree_of_variables(balanced_vtree(8), codes)

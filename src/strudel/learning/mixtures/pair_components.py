@@ -77,7 +77,7 @@ def learn_pair_components(
         values, weight = values[:, drawn > 0], drawn[drawn > 0].astype(np.float64)
     rows = _Rows.of(values, weight, columns)
     size = min(n_components, int(np.count_nonzero(rows.share)), rows.most_components)
-    start = rows.places[:, rng.choice(rows.n_rows, size, replace=False, p=rows.share)]
+    start = rows.places[:, rng.choice(len(rows.share), size, replace=False, p=rows.share)]
     with threadpool_limits(1, "blas"):  # the same sums on any number of threads
         found = _factors(rows, start, (), clock)
         if found is None:
@@ -121,7 +121,8 @@ class _Rows:
     """Rows of places: the values of all columns are numbered one after another."""
 
     places: AnyArray  # (n_columns, n_rows); a missing value is the last place of its column
-    share: FloatArray  # (n_rows,) adds up to one
+    share: FloatArray  # (n_rows,) adds up to one; equal rows may be one
+    n_rows: float  # that they stand for
     n_values: AnyArray  # (n_columns,)
     first: AnyArray  # (n_columns + 1,) the first place of every column
 
@@ -131,11 +132,9 @@ class _Rows:
         is_missing = values == NONE
         first = np.append(0, np.cumsum(n_values + is_missing.any(axis=1)))
         places = np.where(is_missing, n_values[:, np.newaxis], values) + first[:-1, np.newaxis]
-        return _Rows(places, weight / weight.sum(), n_values, first)
-
-    @property
-    def n_rows(self) -> int:
-        return self.places.shape[1]
+        # A weight is a number of equal rows, unless weights are shares.
+        n_rows = max(float(weight.sum()), float(len(weight)))
+        return _Rows(places, weight / weight.sum(), n_rows, n_values, first)
 
     @property
     def n_places(self) -> int:
@@ -244,14 +243,16 @@ def _missed_triples(
     if n_columns < 3 or n_columns > MOST_PARTS or not all(map(_has_literals, columns)):
         return []
     parts, own = _parts(rows, columns, 3 if 3 * n_columns <= MOST_PARTS else 1)
-    n_rows = min(rows.n_rows, ROWS_OF_TRIPLES)
-    chosen = np.sort(rng.choice(rows.n_rows, n_rows, p=rows.share))
+    n_looked_at = min(len(rows.share), ROWS_OF_TRIPLES)
+    chosen = np.sort(rng.choice(len(rows.share), n_looked_at, replace=False))
+    looked_at = rows.share[chosen]
+    n_rows = rows.n_rows * looked_at.sum()
     inside = np.stack([part[rows.places[c, chosen]] for part, c in zip(parts, own, strict=True)])
-    even = np.full(n_rows, 1.0 / n_rows)
+    looked_at = looked_at / looked_at.sum()
     worst: dict[tuple[int, int, int], tuple[float, tuple[int, ...]]] = {}
     for k, column in enumerate(own.tolist()):
         later = np.flatnonzero(own > column)
-        counted = _cells(inside, even, k, later) * n_rows
+        counted = _cells(inside, looked_at, k, later) * n_rows
         said = _cells(parts @ p, share, k, later) * n_rows
         z = _interaction(counted, said)
         for i, j in np.argwhere(z > LEAST_Z).tolist():
@@ -288,8 +289,8 @@ def _triple(
     chosen: tuple[int, ...],
 ) -> Triple:
     """The triple of three groups, with counts of all rows."""
-    literals, inside = [], np.zeros(rows.n_rows, dtype=np.int64)
-    knows = np.ones(rows.n_rows, dtype=bool)
+    literals, inside = [], np.zeros(len(rows.share), dtype=np.int64)
+    knows = np.ones(len(rows.share), dtype=bool)
     for part in chosen:
         c = int(own[part])
         column, place = columns[c], rows.places[c]
