@@ -79,14 +79,14 @@ from .algebra.products import multiply as multiply
 from .algebra.divergences import kl_divergence as kl_divergence
 
 # pictures
-from .plotting.drawing import plot_circuit as plot_circuit
-from .plotting.vtrees import plot_vtree as plot_vtree
-from .plotting.learning_curve import plot_learning_curve as plot_learning_curve
+from .plotting.circuits import plot_circuit as plot_circuit
+from .plotting.trees import plot_vtree as plot_vtree
+from .plotting.curves import plot_learning_curve as plot_learning_curve
 from .plotting.marginals import plot_marginals as plot_marginals
 from .plotting.heat_maps import plot_components as plot_components
 from .plotting.heat_maps import plot_dependencies as plot_dependencies
-from .plotting.pair_check import plot_check as plot_check
-from .plotting.rows import plot_images as plot_images
+from .plotting.curves import plot_check as plot_check
+from .plotting.heat_maps import plot_images as plot_images
 
 # errors
 from .errors import CircuitPropertyError as CircuitPropertyError

@@ -17,8 +17,7 @@ from strudel import (
     sufficient_explanation,
 )
 from strudel.circuits.evaluate import evaluate_log
-from strudel.plotting.active import checked_row
-from strudel.plotting.drawing import _circuit_to_draw
+from strudel.plotting.circuits import _circuit_to_draw, checked_row
 from strudel.predictions import (
     classifier_agreement,
     expected_same_decision_probability,

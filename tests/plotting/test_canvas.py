@@ -11,11 +11,10 @@ from matplotlib.figure import Figure
 
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.plotting.canvas import palette_of, save_figure
-from strudel.plotting.drawing import plot_circuit
+from strudel.plotting.circuits import plot_circuit
 from strudel.plotting.heat_maps import plot_dependencies
 from strudel.plotting.marginals import plot_marginals
-from strudel.plotting.trees import plot_chow_liu_tree
-from strudel.plotting.vtrees import plot_vtree
+from strudel.plotting.trees import plot_chow_liu_tree, plot_vtree
 
 
 def brightness(colour):

@@ -12,10 +12,8 @@ from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.drawing_layout import layout_circuit
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.circuits.mixture import Mixture
-from strudel.plotting.circuit_map import edges_by_vtree
-from strudel.plotting.drawing import plot_circuit, size_of_nodes
-from strudel.plotting.trees import plot_chow_liu_tree
-from strudel.plotting.vtrees import plot_vtree
+from strudel.plotting.circuits import edges_by_vtree, plot_circuit, size_of_nodes
+from strudel.plotting.trees import plot_chow_liu_tree, plot_vtree
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import balanced_vtree, linear_vtree, vtree_from_chow_liu
 

@@ -20,7 +20,7 @@ from PIL import Image
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.plotting.canvas import save_figure
-from strudel.plotting.drawing import plot_circuit
+from strudel.plotting.circuits import plot_circuit
 from strudel.plotting.marginals import plot_marginals
 from strudel.plotting.trees import plot_chow_liu_tree
 from strudel.trees.chow_liu import ChowLiuTree

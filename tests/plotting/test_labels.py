@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from strudel.plotting.labels import every_few, place_labels, short_label, short_labels
+from strudel.plotting.canvas import every_few, place_labels, short_label, short_labels
 
 
 def test_steps_of_labels_are_round_and_leave_room():

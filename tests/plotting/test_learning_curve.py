@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from strudel.learning.history import History
-from strudel.plotting.learning_curve import plot_learning_curve
+from strudel.plotting.curves import plot_learning_curve
 
 
 def make_history(valid, best):

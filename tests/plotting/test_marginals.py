@@ -11,7 +11,7 @@ import oracle
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.models.strudel import Strudel
-from strudel.plotting.drawing import plot_circuit
+from strudel.plotting.circuits import plot_circuit
 from strudel.plotting.heat_maps import plot_dependencies
 from strudel.plotting.marginals import plot_marginals
 from strudel.tables.encoder import TableEncoder

@@ -114,7 +114,7 @@ def test_a_large_circuit_has_a_disc_for_every_part_of_its_vtree():
 
 
 def test_hidden_branches_count_for_what_is_shown():
-    from strudel.plotting.notebook_svg import _shown_branches
+    from strudel.plotting.notebook import _shown_branches
 
     vtree = linear_vtree(1000)
     is_shown, amount = _shown_branches(vtree, np.ones(vtree.n_nodes))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from strudel.plotting.rows import plot_images
+from strudel.plotting.heat_maps import plot_images
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from strudel import Strudel, shap_values
 from strudel.circuits.examples import figure_1_circuit
-from strudel.plotting.shapley import plot_shap_values
+from strudel.plotting.marginals import plot_shap_values
 
 ROW = {"X2": 1, "X3": 1, "X4": 0}
 

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 from strudel import Strudel
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
-from strudel.plotting.tree_layout import link_information, place_rings
-from strudel.plotting.trees import plot_chow_liu_tree, tree_of_model
+from strudel.plotting.trees import link_information, place_rings, plot_chow_liu_tree, tree_of_model
 from strudel.trees.chow_liu import ChowLiuTree
 
 

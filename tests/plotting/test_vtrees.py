@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 
 from strudel import Strudel
 from strudel.circuits.examples import figure_1_circuit
-from strudel.plotting.tree_layout import place_vtree
-from strudel.plotting.vtrees import plot_vtree
+from strudel.plotting.trees import place_vtree, plot_vtree
 from strudel.tables import TableEncoder
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree
 

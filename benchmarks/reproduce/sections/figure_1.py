@@ -14,9 +14,8 @@ def figure_1(results: Results) -> Section:
     for result in found.values():
         from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
         from strudel.plotting.canvas import new_figure
-        from strudel.plotting.drawing import plot_circuit
-        from strudel.plotting.trees import plot_chow_liu_tree
-        from strudel.plotting.vtrees import plot_vtree
+        from strudel.plotting.circuits import plot_circuit
+        from strudel.plotting.trees import plot_chow_liu_tree, plot_vtree
 
         circuit = figure_1_circuit()
         names = circuit.feature_names

@@ -81,7 +81,7 @@ class Record(Shown):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the likelihoods step by step; returns the matplotlib axes."""
-        return plotting("learning_curve").plot_learning_curve(self, ax=ax)
+        return plotting("curves").plot_learning_curve(self, ax=ax)
 
     def __repr__(self) -> str:
         name = type(self).__name__

@@ -1,8 +1,7 @@
 """Models, trees and histories -> pictures. Functions take a matplotlib `ax` and return it.
 
-Reading order: `canvas`, `labels`, `drawing` (circuits; `circuit_map` for large ones), `vtrees`,
-`trees`, `learning_curve`, `marginals`, `heat_maps`, `pair_check`, `rows`, `shapley`, `dot`; then
-`notebook`, what a notebook shows by itself.
+Reading order: `canvas`; `trees`, `circuits`, `marginals`, `heat_maps`, `curves`; `dot`, text for
+Graphviz; `notebook`, what a notebook shows by itself.
 """
 
 from strudel._lazy import attach

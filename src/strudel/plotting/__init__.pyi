@@ -1,11 +1,11 @@
-from .drawing import plot_circuit as plot_circuit
+from .circuits import plot_circuit as plot_circuit
 from .dot import to_dot as to_dot
-from .vtrees import plot_vtree as plot_vtree
+from .trees import plot_vtree as plot_vtree
 from .trees import plot_chow_liu_tree as plot_chow_liu_tree
-from .learning_curve import plot_learning_curve as plot_learning_curve
+from .curves import plot_learning_curve as plot_learning_curve
 from .marginals import plot_marginals as plot_marginals
 from .heat_maps import plot_components as plot_components
 from .heat_maps import plot_dependencies as plot_dependencies
-from .pair_check import plot_check as plot_check
-from .rows import plot_images as plot_images
-from .shapley import plot_shap_values as plot_shap_values
+from .curves import plot_check as plot_check
+from .heat_maps import plot_images as plot_images
+from .marginals import plot_shap_values as plot_shap_values

@@ -15,7 +15,7 @@ from strudel._names import names_of
 from strudel._types import NONE
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.drawing_layout import literal_name
-from strudel.plotting.active import active_edges, checked_row
+from strudel.plotting.circuits import active_edges, checked_row
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import Vtree
 

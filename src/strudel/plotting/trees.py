@@ -1,7 +1,9 @@
-"""Drawings of Chow-Liu trees.
+"""Drawings of vtrees and Chow-Liu trees.
 
-In:  a `ChowLiuTree`, or a model, of which the closest tree is drawn.
-Out: the axes. The tree of a model of a table is one of columns.
+In:  a `Vtree` or a `ChowLiuTree`, or a model: its vtree, or the closest Chow-Liu tree.
+Out: the axes. The trees of a model of a table are over its columns.
+
+Places of nodes are coordinates, one pair per node; y grows upwards.
 """
 
 from __future__ import annotations
@@ -12,24 +14,168 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from strudel._names import names_of
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.plotting.canvas import (
     Palette,
+    add_lines,
     axes_or_current,
     draw_links,
+    every_few,
     palette_of,
+    place_labels,
     set_limits,
+    short_labels,
     size_in_points,
+    text_width,
     write_box,
 )
-from strudel.plotting.labels import place_labels, short_labels, text_width
-from strudel.plotting.tree_layout import link_information, place_layers, place_rings
-from strudel.plotting.vtrees import checked_names
 from strudel.queries.column_pairs import column_pairs
+from strudel.queries.model import Model, model_of
+from strudel.tables.column_codes import as_column_codes
 from strudel.trees.chow_liu import ChowLiuTree, spanning_tree
+from strudel.trees.column_tree import column_nodes
+from strudel.trees.vtree import Vtree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MAX_STEMS = 200  # variables up to which every leaf has its line down to its name
+
+
+def plot_vtree(
+    vtree: Any, feature_names: Sequence[str] | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw a vtree from its root down, with the variables below their leaves.
+
+    Parameters
+    ----------
+    vtree : Vtree, Circuit, Mixture or fitted estimator
+        Of any size. With more than 64 variables the leaves are in one line, the height of a node is
+        the logarithm of how many are below it, and only as many names as fit are written.
+    feature_names : sequence of str, optional
+        One per leaf; a model's own names, or x0, x1, ..., by default. The vtree of a model of a
+        table has one leaf per column.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from strudel.trees import balanced_vtree
+    >>> ax = plot_vtree(balanced_vtree(5), ["a", "b", "c", "d", "e"], ax=Figure().add_subplot())
+    """
+    tree, names = vtree_and_names(vtree, feature_names)
+    ax = axes_or_current(ax)
+    colours = draw_vtree(ax, tree, names)
+    x, y = place_vtree(tree)
+    inner = tree.node_var == NONE
+    size = float(np.clip(1500 / tree.n_vars, 2, 16))
+    ax.scatter(x[inner], y[inner], s=size, color=[colours.ink], linewidths=0, zorder=3)
+    return ax
+
+
+def vtree_and_names(
+    holder: Any, feature_names: Sequence[str] | None
+) -> tuple[Vtree, tuple[str, ...]]:
+    """The vtree that something is or has, and the names of its leaves."""
+    if isinstance(holder, Vtree):
+        return holder, checked_names(holder.n_vars, feature_names)
+    vtree, names, _ = shown_vtree(model_of(holder))
+    return vtree, checked_names(vtree.n_vars, feature_names or names)
+
+
+def shown_vtree(model: Model) -> tuple[Vtree, tuple[str, ...], IntArray]:
+    """The vtree to draw, its names, and for every vtree node of the model the one it belongs to.
+
+    Of a table, columns are the leaves, unless the variables of one lie apart.
+    """
+    if model.table_code is not None:
+        try:
+            columns = as_column_codes(model.table_code.columns)
+            vtree, nodes = column_nodes(model.vtree, columns)
+        except ValueError:  # learned with respect_one_hot=False
+            pass
+        else:
+            return vtree, model.table_code.names, nodes
+    nodes = np.arange(model.vtree.n_nodes, dtype=np.int32)
+    return model.vtree, checked_names(model.n_vars, model.feature_names), nodes
+
+
+def checked_names(n_vars: int, feature_names: Sequence[str] | None) -> tuple[str, ...]:
+    """The names as given, or x0, x1, ..., if they are as many as the variables."""
+    return tuple(map(str, names_of(n_vars, feature_names)))
+
+
+def draw_vtree(
+    ax: Axes,
+    vtree: Vtree,
+    names: Sequence[str],
+    gap: float = 2.0,
+    values: Sequence[str] | None = None,
+) -> Palette:
+    """Draw the lines and the names of a vtree, without its nodes; gives the colours used.
+
+    `gap` is how far below its leaf a name begins, in points; `values` stand behind the names.
+    """
+    ax.set_axis_off()
+    colours = palette_of(ax)
+    x, y = place_vtree(vtree)
+    if vtree.n_vars <= MAX_STEPS:
+        draw_links(ax, x, y, vtree.node_parent, colours)
+    else:
+        _draw_elbows(ax, vtree, x, y, colours)
+    set_limits(ax, x, y)
+    leaves = vtree.var_leaf[vtree.order]
+    labels = short_labels(names, 24 if values is None else 16)
+    if values is not None:
+        pairs = zip(labels, short_labels(values, 18), strict=True)
+        labels = [f"{name}{' ' if value[0] in '<>[' else ' = '}{value}" for name, value in pairs]
+    written = [labels[var] for var in vtree.order]
+    _write_leaves(ax, x[leaves], y[leaves], written, gap, colours)
+    return colours
+
+
+def _draw_elbows(ax: Axes, vtree: Vtree, x: FloatArray, y: FloatArray, colours: Palette) -> None:
+    """Lines along the height of a parent, then down; of many leaves only short ends are drawn."""
+    child = np.flatnonzero(vtree.node_parent != NONE)
+    up = vtree.node_parent[child]
+    bottom = y[child]
+    if vtree.n_vars > MAX_STEMS:
+        bottom = np.where(vtree.node_var[child] == NONE, bottom, y[up] - 0.4)
+    bends = [(x[up], y[up]), (x[child], y[up]), (x[child], bottom)]
+    path = np.stack([np.stack(point, axis=1) for point in bends], axis=1)
+    add_lines(ax, path, colours.muted, float(np.clip(150 / vtree.n_vars, 0.3, 1.0)))
+
+
+def _write_leaves(
+    ax: Axes, x: FloatArray, y: FloatArray, labels: Sequence[str], gap: float, colours: Palette
+) -> None:
+    """Names right below the leaves, upright where they would not fit side by side."""
+    low, high = ax.get_xlim()
+    width, height = size_in_points(ax)
+    column = width / (high - low)
+    is_upright = text_width(labels, 9) > column
+    size = float(np.clip(column * 0.8, 6, 9)) if is_upright else 9.0
+    step = every_few(len(x), column * len(x), 1.1 * size) if is_upright else 1
+    for leaf_x, leaf_y, label in zip(x[::step], y[::step], labels[::step], strict=True):
+        text = ax.annotate(
+            label,
+            (leaf_x, leaf_y),
+            xytext=(0, -gap),
+            textcoords="offset points",
+            fontsize=size,
+            color=colours.ink,
+            rotation=90 if is_upright else 0,
+            ha="center",
+            va="top",
+        )
+        text.set_gid("leaf")
+    below = (text_width(labels, size) if is_upright else 1.2 * size) + 4 + gap
+    high = ax.get_ylim()[1]
+    share = min(below / height, 0.5)  # of the axes, to keep free under the deepest leaf
+    ax.set_ylim(float(y.min()) - share * (high - float(y.min())) / (1 - share), high)
+
 
 SMALLEST, LARGEST = 6.0, 11.0  # font sizes of names in boxes; below there are dots
 DOT_NAME = 7.0  # font size of names beside dots
@@ -222,3 +368,97 @@ def _write_names(
             path_effects=[withStroke(linewidth=2, foreground=colours.background)],
         )
         text.set_gid("variable")
+
+
+MAX_STEPS = 64  # variables up to which a vtree hangs by steps from its root
+
+
+def place_vtree(vtree: Vtree) -> tuple[FloatArray, FloatArray]:
+    """Leaves from left to right, the root on top, inner nodes between their children.
+
+    A small vtree goes down one step per level. In a large one all leaves are at the bottom, and the
+    height of a node is the logarithm of how many are below it, so that deep ones stay readable.
+    """
+    first, last = vtree.node_span
+    x = first.astype(float)
+    for node in np.flatnonzero(vtree.node_var == NONE):
+        x[node] = (x[vtree.node_left[node]] + x[vtree.node_right[node]]) / 2
+    if vtree.n_vars <= MAX_STEPS:
+        return x, (vtree.depth - vtree.node_depth).astype(np.float64)
+    return x, np.log2(last - first)
+
+
+def place_layers(tree: ChowLiuTree) -> tuple[FloatArray, FloatArray]:
+    """Leaves side by side, a parent in the middle of its children, roots on top."""
+    children = tree.children()
+    order, depth = _down(tree)
+    x = np.zeros(tree.n_vars)
+    next_x = 0.0
+    pending = list(tree.roots[::-1])
+    while pending:  # depth first, so that the leaves of one subtree stay together
+        var = pending.pop()
+        pending.extend(reversed(children[var]))
+        if not children[var]:
+            x[var] = next_x
+            next_x += 1
+    for var in reversed(order):
+        if children[var]:
+            x[var] = (x[children[var][0]] + x[children[var][-1]]) / 2
+    return x, -depth.astype(float)
+
+
+def place_rings(tree: ChowLiuTree) -> tuple[FloatArray, FloatArray]:
+    """The root in the middle, every level on a ring around it; a subtree gets its share of circle.
+
+    Shares go by the square root of how many variables a subtree has, so that long thin branches
+    keep room beside a bush. Several roots stand on the first ring.
+    """
+    children = tree.children()
+    order, depth = _down(tree)
+    need = np.ones(tree.n_vars)  # of the circle: what the children need, and one at a leaf
+    for var in reversed(order):
+        if children[var]:
+            need[var] = max(need[children[var]].sum() ** 0.85, 1.0)
+    start, share = np.zeros(tree.n_vars), np.zeros(tree.n_vars)
+    groups = [(0.0, 1.0, tree.roots.tolist())]
+    for begin, width, members in groups:  # grows while it is walked
+        total = need[members].sum()
+        for var in members:
+            start[var], share[var] = begin, width * need[var] / total
+            begin += share[var]
+            groups.append((start[var], share[var], children[var]))
+    angle = 2 * np.pi * (start + share / 2)
+    # Rings grow a little slower than levels, so that the crowd in the middle has room.
+    radius = np.power(depth + float(len(tree.roots) > 1), 0.7)
+    return radius * np.cos(angle), radius * np.sin(angle)
+
+
+def _down(tree: ChowLiuTree) -> tuple[list[int], IntArray]:
+    """All variables, parents first, and their levels."""
+    order = tree.parents_first()
+    depth = np.zeros(tree.n_vars, dtype=np.int32)
+    for var in order[len(tree.roots) :]:
+        depth[var] = depth[tree.var_parent[var]] + 1
+    return order, depth
+
+
+def link_information(tree: ChowLiuTree) -> FloatArray:
+    """For every variable the mutual information with its parent, in nats; 0 at a root."""
+    order = tree.parents_first()
+    one = np.zeros(tree.n_vars)
+    for var in order:
+        parent = tree.var_parent[var]
+        low, high = tree.var_theta[var]
+        one[var] = high if parent == NONE else low + one[parent] * (high - low)
+    up = one[np.maximum(tree.var_parent, 0)]
+    inside = (1 - up) * _entropy(tree.var_theta[:, 0]) + up * _entropy(tree.var_theta[:, 1])
+    information = np.maximum(_entropy(one) - inside, 0.0)
+    information[tree.roots] = 0.0
+    return information
+
+
+def _entropy(one: FloatArray) -> FloatArray:
+    from scipy.special import entr
+
+    both: FloatArray = entr(one) + entr(1 - one)
+    return both

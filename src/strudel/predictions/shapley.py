@@ -52,7 +52,7 @@ class ShapValues(NamedTuple):
 
     def plot(self, model: Any, row: Any, ax: Any = None) -> Any:
         """Draw the values of one row as a waterfall; see `strudel.plotting.plot_shap_values`."""
-        return plotting("shapley").plot_shap_values(self, model, row, ax=ax)
+        return plotting("marginals").plot_shap_values(self, model, row, ax=ax)
 
 
 @by_block("given")

@@ -159,7 +159,7 @@ def _complete_digits(path: Path) -> tuple[Path, str]:
     from strudel.errors import MisfitWarning
     from strudel.models.strudel import Strudel
     from strudel.plotting.canvas import new_figure, save_figure
-    from strudel.plotting.rows import plot_images
+    from strudel.plotting.heat_maps import plot_images
     from strudel.queries.maximum.most_probable import most_probable_state
     from strudel.queries.sampling import sample
 

@@ -213,7 +213,7 @@ def _read_size(text: str) -> tuple[float, float]:
 
 def _good_size(thing: Any, what: Picture) -> tuple[float, float]:
     """Inches in which the picture can be read."""
-    from strudel.plotting.drawing import size_of_nodes
+    from strudel.plotting.circuits import size_of_nodes
 
     return (size_of_nodes(thing) if what is Picture.CIRCUIT else None) or SIZES[what]
 
@@ -332,14 +332,12 @@ def _draw(
 ) -> None:
     from matplotlib import style
 
-    from strudel.plotting.canvas import new_figure, save_figure
-    from strudel.plotting.drawing import plot_circuit
+    from strudel.plotting.canvas import new_figure, save_figure, short_label
+    from strudel.plotting.circuits import plot_circuit
+    from strudel.plotting.curves import plot_learning_curve
     from strudel.plotting.heat_maps import plot_components, plot_dependencies
-    from strudel.plotting.labels import short_label
-    from strudel.plotting.learning_curve import plot_learning_curve
     from strudel.plotting.marginals import plot_marginals
-    from strudel.plotting.trees import plot_chow_liu_tree
-    from strudel.plotting.vtrees import plot_vtree
+    from strudel.plotting.trees import plot_chow_liu_tree, plot_vtree
     from strudel.queries.columns.column_posterior import posterior
     from strudel.queries.columns.correlations import correlations
 
@@ -370,8 +368,7 @@ def _draw(
 
 def _write_dot(thing: Any, what: Picture, row: Any, path: Path) -> None:
     from strudel.plotting.dot import to_dot
-    from strudel.plotting.trees import tree_of_model
-    from strudel.plotting.vtrees import vtree_and_names
+    from strudel.plotting.trees import tree_of_model, vtree_and_names
     from strudel.queries.model import structure_of
     from strudel.trees.chow_liu import ChowLiuTree
 

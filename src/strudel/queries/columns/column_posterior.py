@@ -94,7 +94,7 @@ class ColumnPosterior:
         ax : matplotlib.axes.Axes, optional
             Where to draw; pyplot's current axes by default.
         """
-        return plotting("column_density").plot_column_density(self, ax)
+        return plotting("marginals").plot_column_density(self, ax)
 
     def __repr__(self) -> str:
         low, middle, high = self.quantile([0.05, 0.5, 0.95])

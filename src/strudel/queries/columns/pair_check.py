@@ -153,7 +153,7 @@ class Check:
         ax : matplotlib.axes.Axes, optional
             Where to draw; pyplot's current axes by default.
         """
-        return plotting("pair_check").plot_check(self, ax)
+        return plotting("curves").plot_check(self, ax)
 
     def _shares(self, p: int) -> tuple[str, tuple[str, ...], int, FloatArray, FloatArray, AnyArray]:
         """About the worst share of a pair: the event, the groups given, which of them it is.
