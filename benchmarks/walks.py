@@ -1,9 +1,10 @@
 """How much of the library a reader walks through: files, functions, and the deepest chain of calls.
 
 In:  the name of a way (all of them without one).
-Out: one line per way: files of `src/strudel` that ran, their functions, and the depth of their calls.
+Out: one line per way: files of `src/strudel` that ran, their functions, and the depth of calls.
 
-Imports do not count, nor do calls inside compiled code, comprehensions and lambdas. Calls of all threads count.
+Imports do not count, nor do calls inside compiled code, comprehensions and lambdas. Calls of all
+threads count.
 
     python benchmarks/walks.py [way ...] [--list]
 """
@@ -169,7 +170,7 @@ WAYS = (
 
 
 def main(arguments: list[str]) -> None:
-    """Each way in a process of its own; the second time counts, when nothing is imported or compiled."""
+    """Each way in its own process; the second time counts, when all is imported and compiled."""
     names = [name for name in arguments if not name.startswith("--")]
     if len(names) == 1:
         run(names[0])  # imports what it needs
