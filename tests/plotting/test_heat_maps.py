@@ -1,22 +1,17 @@
-"""Facts about the colours of `plotting/heat_maps.py`."""
+"""Colours of components and dependencies, and rows as small images."""
 
 import itertools
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 import oracle
+from artists import artist, labels
 from strudel import Strudel
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture
-from strudel.plotting.heat_maps import plot_components, plot_dependencies
+from strudel.plotting.heat_maps import plot_components, plot_dependencies, plot_images
 from strudel.queries.column_pairs import column_pairs
-
-
-@pytest.fixture
-def ax():
-    return Figure(figsize=(7, 5)).add_subplot()
 
 
 def joint():
@@ -36,8 +31,7 @@ def test_colours_are_correlations_in_the_order_of_the_vtree(ax):
     off = ~np.eye(4, dtype=bool)
     assert drawn[off] == pytest.approx(expected[np.ix_(order, order)][off])
     assert np.isnan(drawn.diagonal()).all()
-    labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert labels == [f"X{var + 1}" for var in order]
+    assert labels(ax) == [f"X{var + 1}" for var in order]
 
 
 def test_what_is_known_goes_with_nothing(ax):
@@ -58,7 +52,7 @@ def test_dependencies_of_a_table_are_those_of_columns(ax):
     assert drawn.shape == (2, 2)
     assert drawn[0, 1] == pytest.approx(share)
     assert 0.3 < share < 1.0
-    assert {label.get_text() for label in ax.get_yticklabels()} == {"x0", "x1"}
+    assert set(labels(ax)) == {"x0", "x1"}
 
 
 def even(circuit):
@@ -75,19 +69,19 @@ def two_components(weights):
 
 def test_bands_are_as_high_as_weights_and_coloured_by_marginals(ax):
     plot_components(two_components([0.3, 0.7]), ax=ax)
-    (mesh,) = [artist for artist in ax.collections if artist.get_gid() == "components"]
+    mesh = artist(ax, "components")
     rows, p = joint()
     order = figure_1_circuit().vtree.order
     assert np.allclose(mesh.get_array(), [np.full(4, 0.5), (p @ rows)[order]])
     heights = np.diff(mesh.get_coordinates()[:, 0, 1])
     assert np.allclose(heights, [0.7, 0.3])
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["1: 70 %", "0: 30 %"]
+    assert labels(ax) == ["1: 70 %", "0: 30 %"]
 
 
 def test_of_many_components_the_heaviest_are_drawn_and_the_others_together(ax):
     weights = np.arange(1.0, 1501.0) / np.arange(1.0, 1501.0).sum()
     plot_components(two_components(weights), ax=ax)
-    (mesh,) = [artist for artist in ax.collections if artist.get_gid() == "components"]
+    mesh = artist(ax, "components")
     drawn, high = np.ma.filled(mesh.get_array(), np.nan), np.diff(mesh.get_coordinates()[:, 0, 1])
     n_heaviest = len(drawn) - 2
     assert 20 < n_heaviest < 40
@@ -98,16 +92,16 @@ def test_of_many_components_the_heaviest_are_drawn_and_the_others_together(ax):
     others = weights[:-n_heaviest]
     share = others[::2].sum() / others.sum()  # of the paper's circuit among the others
     assert np.allclose(drawn[-1], share * (p @ rows)[order] + (1 - share) * 0.5)
-    labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert labels[0] == f"1499: {100 * weights[-1]:.2g} %"
-    assert labels[-1] == f"{1500 - n_heaviest:,} others: {100 * others.sum():.0f} %"
-    assert len(labels) == n_heaviest + 1
+    written = labels(ax)
+    assert written[0] == f"1499: {100 * weights[-1]:.2g} %"
+    assert written[-1] == f"{1500 - n_heaviest:,} others: {100 * others.sum():.0f} %"
+    assert len(written) == n_heaviest + 1
     assert ax.get_ylabel() == f"the {n_heaviest} heaviest of 1,500 components"
 
 
 def test_some_light_components_have_their_own_band(ax):
     plot_components(two_components(np.array([0.9, 0.07, 0.02, 0.01])), ax=ax)
-    (mesh,) = [artist for artist in ax.collections if artist.get_gid() == "components"]
+    mesh = artist(ax, "components")
     assert np.allclose(np.diff(mesh.get_coordinates()[:, 0, 1]), 1.0)
     assert len(ax.get_yticklabels()) == 4
 
@@ -115,3 +109,34 @@ def test_some_light_components_have_their_own_band(ax):
 def test_a_single_circuit_is_refused(ax):
     with pytest.raises(TypeError, match="plot_marginals"):
         plot_components(figure_1_circuit(), ax=ax)
+
+
+def test_every_row_becomes_an_image_of_its_shape_in_reading_order(ax):
+    rows = np.random.default_rng(0).integers(0, 2, size=(5, 6))
+    assert plot_images(rows, (2, 3), ax=ax, n_columns=3, column_labels=["a", "b", "c"]) is ax
+    assert [text.get_text() for text in ax.texts] == ["a", "b", "c"]
+    assert len(ax.images) == 5
+    for row, image in zip(rows, ax.images, strict=True):
+        assert np.array_equal(image.get_array(), row.reshape(2, 3))
+    left = [image.get_extent()[0] for image in ax.images]
+    top = [image.get_extent()[3] for image in ax.images]
+    assert left[:3] == sorted(left[:3])
+    assert left[3:] == left[:2]
+    assert top[0] == top[2] < top[3]
+    (low_x, high_x), (high_y, low_y) = ax.get_xlim(), ax.get_ylim()
+    for image in ax.images:
+        x0, x1, y0, y1 = image.get_extent()
+        assert low_x <= x0 < x1 <= high_x
+        assert low_y <= min(y0, y1) < max(y0, y1) <= high_y
+
+
+def test_unknown_pixels_are_masked(ax):
+    plot_images([[0, 1, np.nan, 1]], (2, 2), ax=ax, n_columns=1)
+    assert ax.images[0].get_array().mask.tolist() == [[False, False], [True, False]]
+
+
+def test_wrong_shapes_are_refused(ax):
+    with pytest.raises(ValueError, match="need rows of 4 values"):
+        plot_images(np.zeros((2, 5)), (2, 2), ax=ax)
+    with pytest.raises(ValueError, match="1 labels for 2 columns"):
+        plot_images(np.zeros((2, 4)), (2, 2), ax=ax, n_columns=2, column_labels=["a"])

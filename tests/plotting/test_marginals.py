@@ -1,6 +1,7 @@
-"""Facts about the bars of `plotting/marginals.py`."""
+"""Bars of probabilities, and of Shapley values."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -8,26 +9,20 @@ import pytest
 from matplotlib.figure import Figure
 
 import oracle
+from artists import labels, segments
+from strudel import Strudel, shap_values
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
-from strudel.models.strudel import Strudel
-from strudel.plotting.circuits import plot_circuit
 from strudel.plotting.heat_maps import plot_dependencies
-from strudel.plotting.marginals import plot_marginals
+from strudel.plotting.marginals import plot_marginals, plot_shap_values
 from strudel.tables.encoder import TableEncoder
 from strudel.trees.vtree import balanced_vtree
-
-
-@pytest.fixture
-def ax():
-    return Figure(figsize=(7, 5)).add_subplot()
 
 
 def bars(ax):
     """The width of every bar by its label."""
     widths = [bar.get_width() for bar in ax.patches if bar.get_gid() == "bar"]
-    labels = [label.get_text() for label in ax.get_yticklabels()]
-    return dict(zip(labels, widths, strict=True))
+    return dict(zip(labels(ax), widths, strict=True))
 
 
 def before(ax):
@@ -70,11 +65,8 @@ def test_of_many_variables_those_that_change_most_are_shown(ax):
     # X4 moves from 0.4 to 0.2, X1 from 0.52 to 0.4, X2 from 0.74 to 0.9.
     assert list(bars(ax)) == ["X3 = 1", "X4"]
     assert "2 of 4 variables, those that change most" in ax.get_xlabel()
-
-
-def test_without_evidence_the_most_probable_are_shown(ax):
-    plot_marginals(figure_1_circuit(), ax=ax, top=2)
-    assert list(bars(ax)) == ["X2", "X3"]
+    other = plot_marginals(figure_1_circuit(), ax=Figure().add_subplot(), top=2)
+    assert list(bars(other)) == ["X2", "X3"]  # the most probable
 
 
 def test_of_a_thousand_variables_as_many_are_shown_as_can_be_read(ax):
@@ -137,13 +129,6 @@ def test_rows_of_variables_are_evidence_of_a_table_too(table_model, ax):
     assert bars(ax)["colour: red"] == 1.0
 
 
-def test_a_row_of_a_table_has_active_edges(table_model, ax):
-    row = {"colour": "red", "age": 40, "answer": "yes"}
-    plot_circuit(table_model, row=row, ax=ax, detail="map")
-    lost = -float(table_model.log_likelihood(pd.DataFrame([row]))[0])
-    assert ax.get_legend().get_texts()[-1].get_text().endswith(f"{lost:.3g} in all")
-
-
 def test_a_table_with_one_variable_per_column_knows_rows_of_variables(ax):
     frame = pd.DataFrame({"a": ["n", "y", "y", "n"] * 9, "b": [False, True, True, True] * 9})
     model = Strudel(n_components=1, random_state=0, max_splits=0).fit(frame)
@@ -162,7 +147,65 @@ def test_dates_and_long_names_stay_different():
     encoder = TableEncoder(n_bins=8)
     model = Strudel(n_components=1, columns=encoder, random_state=0, max_splits=0).fit(rows)
     ax = plot_marginals(model, ax=Figure(figsize=(7, 9)).add_subplot())
-    labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert len(set(labels)) == len(labels) >= 8
-    assert max(map(len, labels)) <= 16 + 2 + 24
-    assert any("2019" in label for label in labels)
+    written = labels(ax)
+    assert len(set(written)) == len(written) >= 8
+    assert max(map(len, written)) <= 16 + 2 + 24
+    assert any("2019" in label for label in written)
+
+
+ROW = {"X2": 1, "X3": 1, "X4": 0}
+
+
+def spans(ax):
+    """Left and right end of every bar, from the top down."""
+    found = [patch for patch in ax.patches if patch.get_gid() == "bar"]
+    return [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in found]
+
+
+def test_the_bars_lead_from_the_expected_output_to_that_of_the_row(ax):
+    shares = shap_values(figure_1_circuit(), "X1", ROW)
+    assert plot_shap_values(shares, figure_1_circuit(), ROW, ax=ax) is ax
+    found = spans(ax)
+    assert found[0][1] == pytest.approx(shares.prediction)
+    assert found[-1][0] == pytest.approx(shares.base_value)
+    for (start, _), (_, end) in pairwise(found):
+        assert start == pytest.approx(end)
+    order = np.argsort(-np.abs(shares.values))[:3]
+    assert [end - start for start, end in found] == pytest.approx(shares.values[order])
+    assert labels(ax) == [f"X{var + 1} = {list(ROW.values())[var - 1]}" for var in order]
+
+
+def test_what_does_not_fit_is_one_bar(ax):
+    shares = shap_values(figure_1_circuit(), "X1", ROW)
+    plot_shap_values(shares, figure_1_circuit(), ROW, ax=ax, top=1)
+    largest = shares.values[np.argmax(np.abs(shares.values))]
+    (first, rest) = [end - start for start, end in spans(ax)]
+    assert first == pytest.approx(largest)
+    assert rest == pytest.approx(shares.values.sum() - largest)
+    assert labels(ax)[-1] == "2 others"
+
+
+def test_sampled_values_have_their_errors(ax):
+    shares = shap_values(figure_1_circuit(), "X1", ROW, max_exact=1, n_permutations=4)
+    plot_shap_values(shares, figure_1_circuit(), ROW, ax=ax)
+    long = [end[0] - start[0] for start, end in segments(ax, "standard errors")]
+    known = np.argsort(-np.abs(shares.values))[:3]
+    assert long == pytest.approx(4 * shares.standard_error[known])
+
+
+def test_the_variables_of_a_column_are_one_bar(ax):
+    rows = [["red", 1], ["green", 20], ["blue", 30], ["red", 4]] * 30
+    model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
+    row = {"x0": "red"}
+    shares = shap_values(model, "x1>=20", row)
+    shares.plot(model, row, ax=ax)
+    assert labels(ax) == ["x0: red"]
+    [(start, end)] = spans(ax)
+    assert (start, end) == pytest.approx((shares.base_value, shares.prediction))
+
+
+def test_shares_of_several_rows_are_refused(ax):
+    rows = [[1, 0, 1, 0], [0, 0, 1, 1]]
+    shares = shap_values(figure_1_circuit(), "X1", rows)
+    with pytest.raises(ValueError, match="one row, but these are the values of 2"):
+        plot_shap_values(shares, figure_1_circuit(), rows, ax=ax)

@@ -1,4 +1,4 @@
-"""Facts about the artists of `plotting/drawing.py`."""
+"""Circuits node by node, and maps of large ones."""
 
 from itertools import combinations
 
@@ -7,61 +7,24 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from artists import artist, segments, texts
 from strudel import Strudel
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.drawing_layout import layout_circuit
-from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
+from strudel.circuits.examples import figure_1_circuit
+from strudel.circuits.flows import compute_flows
 from strudel.circuits.mixture import Mixture
 from strudel.plotting.circuits import edges_by_vtree, plot_circuit, size_of_nodes
-from strudel.plotting.trees import plot_chow_liu_tree, plot_vtree
+from strudel.plotting.trees import plot_vtree
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import balanced_vtree, linear_vtree, vtree_from_chow_liu
 
 
-@pytest.fixture
-def ax():
-    return Figure(figsize=(7, 5)).add_subplot()
-
-
-def texts(ax, gid):
-    return [text.get_text() for text in ax.texts if text.get_gid() == gid]
-
-
-def segments(ax, gid):
-    (lines,) = [artist for artist in ax.collections if artist.get_gid() == gid]
-    return lines.get_segments()
-
-
-def n_marks(ax, gid):
-    (circles,) = [artist for artist in ax.collections if artist.get_gid() == gid]
-    return len(circles.get_offsets())
-
-
-@pytest.mark.parametrize(
-    "plot",
-    [
-        lambda ax: plot_circuit(figure_1_circuit(), ax=ax),
-        lambda ax: plot_vtree(balanced_vtree(3), ax=ax),
-        lambda ax: plot_chow_liu_tree(figure_1_chow_liu_tree(), ax=ax),
-    ],
-)
-def test_ax_in_is_ax_out(plot, ax):
-    assert plot(ax) is ax
-
-
-def test_without_ax_the_current_axes_are_used():
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    pyplot.switch_backend("Agg")
-    try:
-        assert plot_vtree(balanced_vtree(2)) is pyplot.gca()
-    finally:
-        pyplot.close("all")
-
-
 def test_figure_1_has_the_marks_of_the_paper(ax):
     plot_circuit(figure_1_circuit(), ax=ax)
-    assert n_marks(ax, "sum") == 7
-    assert n_marks(ax, "product") == 8  # six under sums, and the two that make no choice
+    assert len(artist(ax, "sum").get_offsets()) == 7
+    assert len(artist(ax, "product").get_offsets()) == 8  # 6 under sums, and the 2 without a choice
+    assert len(segments(ax, "active edges")) == 0
     assert sorted(texts(ax, "literal")) == sorted(
         [f"X{var}" for var in range(1, 5)] + [f"¬X{var}" for var in range(1, 5)]
     )
@@ -94,8 +57,6 @@ def test_active_edges_of_figure_1_are_red(ax):
 def test_red_lines_belong_to_the_active_edges(ax):
     rows = np.random.default_rng(0).integers(0, 2, size=(40, 6), dtype=np.uint8)
     tree = learn_chow_liu_tree(rows)
-    from strudel.circuits.flows import compute_flows
-
     circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
     plot_circuit(circuit, row=rows[0], ax=ax)
     layout = layout_circuit(circuit)
@@ -119,11 +80,6 @@ def test_a_row_may_be_given_by_name(ax):
         plot_circuit(figure_1_circuit(), row={"X1": 1}, ax=ax)
 
 
-def test_without_a_row_nothing_is_red(ax):
-    plot_circuit(figure_1_circuit(), ax=ax)
-    assert len(segments(ax, "active edges")) == 0
-
-
 def test_node_by_node_a_large_circuit_is_refused_with_a_way_out(ax):
     circuit = compile_factorized(balanced_vtree(200))
     with pytest.raises(ValueError, match=r"400 edges, but the circuit has 599.*detail='map'"):
@@ -136,39 +92,27 @@ def test_node_by_node_a_large_circuit_is_refused_with_a_way_out(ax):
 def test_a_large_circuit_is_a_map_with_areas_by_edges(vtree, ax):
     circuit = compile_factorized(vtree)
     plot_circuit(circuit, ax=ax)
-    (discs,) = [artist for artist in ax.collections if artist.get_gid() == "discs"]
+    discs = artist(ax, "discs")
     # One edge at every inner vtree node, two at every leaf: large discs come first.
     area = discs.get_sizes()
     assert len(area) == 399
     assert np.allclose(area[:200], 2 * area[200]) or area.max() == area.min() == 1.0
     assert len(texts(ax, "leaf")) < 200
     assert edges_by_vtree(circuit).sum() == circuit.n_edges == 599
-
-
-def test_areas_of_a_map_add_up_to_a_share_of_the_axes(ax):
-    circuit = compile_factorized(balanced_vtree(9))
-    plot_circuit(circuit, ax=ax, detail="map")
-    (discs,) = [artist for artist in ax.collections if artist.get_gid() == "discs"]
+    words = ax.get_legend().get_title().get_text()
+    assert words.startswith("Overview of 599 edges: the vtree")
     extent = ax.get_window_extent().width * ax.get_window_extent().height
-    assert discs.get_sizes().sum() < 0.25 * extent
-    assert discs.get_sizes().max() == pytest.approx(2 * discs.get_sizes().min())
+    assert area.sum() < 0.25 * extent
 
 
 def test_with_a_row_the_areas_of_a_map_are_what_it_loses(ax):
     circuit = figure_1_circuit()
     plot_circuit(circuit, row=[1, 0, 1, 0], ax=ax, detail="map")
-    (discs,) = [artist for artist in ax.collections if artist.get_gid() == "discs"]
+    discs = artist(ax, "discs")
     lost = -np.log([0.1, 0.4, 0.6, 0.8])  # X2 = 0, X1 = 1, X4 = 0 and X3 = 1, largest first
     assert np.allclose(discs.get_sizes() / discs.get_sizes().sum(), lost / lost.sum())
     words = ax.get_legend().get_texts()[-1].get_text()
     assert words.endswith(f"{-np.log(0.6 * 0.8 * 0.4 * 0.1):.3g} in all")
-
-
-def test_an_overview_says_what_it_is(ax):
-    circuit = compile_factorized(balanced_vtree(200))
-    plot_circuit(circuit, ax=ax)
-    words = ax.get_legend().get_title().get_text()
-    assert words.startswith("Overview of 599 edges: the vtree")
 
 
 def test_a_row_shows_its_values(ax):
@@ -188,7 +132,7 @@ def test_a_row_of_a_table_shows_the_values_of_its_columns(ax):
     model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
     plot_circuit(model, row={"x0": "green", "x1": 4, "x2": True}, ax=ax, detail="map")
     assert sorted(texts(ax, "leaf")) == ["x0 = green", "x1 = 4", "x2 = True"]
-    (discs,) = [artist for artist in ax.collections if artist.get_gid() == "discs"]
+    discs = artist(ax, "discs")
     assert 0 < len(discs.get_sizes()) <= 5  # a vtree of three columns
 
 
@@ -218,7 +162,7 @@ def test_what_does_not_fit_into_small_axes_is_a_map(ax):
     assert [artist.get_gid() for artist in ax.collections].count("discs") == 1
     large = Figure(figsize=(7, 20)).add_subplot()
     plot_circuit(circuit, ax=large)
-    assert n_marks(large, "sum") == 40
+    assert len(artist(large, "sum").get_offsets()) == 40
 
 
 def even(circuit):
@@ -232,7 +176,7 @@ def test_a_mixture_is_drawn_without_parameters_or_as_its_most_responsible_compon
     log_theta = np.column_stack([circuit.edge_log_theta, even(circuit)])
     mixture = Mixture(circuit, log_theta, np.log([0.5, 0.5]))
     plot_circuit(mixture, ax=ax)
-    assert n_marks(ax, "sum") == 7
+    assert len(artist(ax, "sum").get_offsets()) == 7
     assert texts(ax, "parameter") == []
     assert texts(ax, "caption") == ["the structure of 2 components"]
     other = Figure(figsize=(7, 5)).add_subplot()

@@ -1,13 +1,15 @@
-"""Facts about the artists of `plotting/learning_curve.py`."""
+"""Learning curves, and the check of pairs: one point per pair, lost ones in red."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
+from strudel import Strudel, plot_check
+from strudel.circuits.examples import figure_1_circuit
 from strudel.learning.history import History
 from strudel.plotting.curves import plot_learning_curve
+from strudel.queries import check, sample
 
 
 def make_history(valid, best):
@@ -23,21 +25,12 @@ def make_history(valid, best):
     return History.from_columns(columns, best=best, stopped_because="patience")
 
 
-@pytest.fixture
-def ax():
-    return Figure().add_subplot()
-
-
 def lines(ax):
     return {line.get_label(): line for line in ax.lines}
 
 
-def test_ax_in_is_ax_out(ax):
-    assert plot_learning_curve(make_history([-3, -2.5, -2.7], best=1), ax=ax) is ax
-
-
 def test_both_curves_and_the_kept_circuit_are_drawn(ax):
-    plot_learning_curve(make_history([-3, -2.5, -2.7], best=1), ax=ax)
+    assert make_history([-3, -2.5, -2.7], best=1).plot(ax) is ax
     drawn = lines(ax)
     assert drawn["train"].get_ydata().tolist() == [-3, -2.5, -2]
     assert drawn["validation"].get_ydata().tolist() == [-3, -2.5, -2.7]
@@ -45,10 +38,6 @@ def test_both_curves_and_the_kept_circuit_are_drawn(ax):
     assert (kept.get_xdata()[0], kept.get_ydata()[0]) == (1, -2.5)
     assert ax.get_xlabel() == "splits"
     assert "log-likelihood" in ax.get_ylabel()
-
-
-def test_the_size_has_its_own_scale(ax):
-    plot_learning_curve(make_history([-3, -2.5, -2.7], best=1), ax=ax)
     other = [twin for twin in ax.figure.axes if twin is not ax]
     assert [twin.get_ylabel() for twin in other] == ["edges"]
 
@@ -57,12 +46,6 @@ def test_without_validation_the_kept_circuit_lies_on_the_train_curve(ax):
     plot_learning_curve(make_history([np.nan] * 3, best=2), ax=ax)
     assert "validation" not in lines(ax)
     assert "kept: split 2, -2.000" in lines(ax)
-
-
-def test_a_history_of_one_row_can_be_drawn(ax):
-    plot_learning_curve(make_history([-3.0], best=0), ax=ax)
-    ax.figure.canvas.draw()
-    assert "kept: split 0, -3.000" in lines(ax)
 
 
 def test_iterations_of_a_mixture_have_no_size(ax):
@@ -80,12 +63,35 @@ def test_iterations_of_a_mixture_have_no_size(ax):
     assert ax.figure.axes == [ax]
 
 
-def test_history_plots_itself(ax):
-    assert make_history([-3, -2], best=1).plot(ax) is ax
-
-
 def test_estimators_bring_their_history_and_an_empty_one_is_refused(ax):
-    model = SimpleNamespace(history_=make_history([-3, -2], best=1))
+    model = SimpleNamespace(history_=make_history([-3], best=0))
     assert plot_learning_curve(model, ax=ax) is ax
+    ax.figure.canvas.draw()
+    assert "kept: split 0, -3.000" in lines(ax)
     with pytest.raises(ValueError, match="history is empty"):
         plot_learning_curve(History(), ax=ax)
+
+
+def test_every_pair_is_a_point_and_lost_ones_are_named(ax):
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 2, (1000, 4))
+    rows[:, 2] = rows[:, 0] ^ (rng.random(1000) < 0.1)
+    model = Strudel(n_components=1, init="independent", max_splits=0, random_state=0).fit(rows)
+    plot_check(model, ax=ax)
+    kept, lost = (points.get_offsets() for points in ax.collections)
+    assert (len(kept), len(lost)) == (5, 1)
+    assert lost[0, 0] == pytest.approx(model.check_.mutual_information_rows.max())
+    assert [text.get_text() for text in ax.texts] == ["x0, x2"]
+
+
+def test_a_model_without_lost_pairs_has_no_red_points(ax):
+    rows = sample(figure_1_circuit(), 500, random_state=0)
+    check(figure_1_circuit(), rows).plot(ax=ax)
+    assert [len(points.get_offsets()) for points in ax.collections] == [6]
+    assert not ax.texts
+
+
+def test_one_column_has_axes_without_points(ax):
+    model = Strudel(n_components=1, random_state=0).fit([[0], [1]] * 5)
+    check(model, [[0], [1]]).plot(ax=ax)
+    assert ax.get_xlabel().startswith("mutual information in the rows")
