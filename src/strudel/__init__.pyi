@@ -71,7 +71,7 @@ from .explorer.page import explore as explore
 from .predictions.expected import expected_prediction as expected_prediction
 from .predictions.same_decision import same_decision_probability as same_decision_probability
 from .predictions.explanation import sufficient_explanation as sufficient_explanation
-from .predictions.shapley import shap_values as shap_values
+from .predictions.explanation import shap_values as shap_values
 
 # algebra
 from .algebra.conditioning import condition as condition

@@ -28,9 +28,8 @@ from strudel.logic import pysdd_compiler
 from strudel.logic.event_compiler import compile_event
 from strudel.logic.events import at_least, variables
 from strudel.models.strudel import Strudel
-from strudel.predictions import agreement as module
-from strudel.predictions.agreement import classifier_agreement
-from strudel.predictions.agreement_search import Agreement
+from strudel.predictions import same_decision as module
+from strudel.predictions.same_decision import Agreement, classifier_agreement
 from worlds import PREDICTORS, World, forest, label, tree
 
 approx = pytest.approx

@@ -15,11 +15,9 @@ from oracle import completions
 from strategies import examples
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.logic.events import variables
-from strudel.predictions.decision import decision_of
-from strudel.predictions.posterior_bounds import PosteriorBounds
+from strudel.predictions.decision import PosteriorBounds, decision_of
 from strudel.predictions.predictor_arguments import form_of_predictor
-from strudel.predictions.predictor_forms import CircuitForm, EventForm
-from strudel.predictions.ranges import Ranges
+from strudel.predictions.predictor_forms import CircuitForm, EventForm, Ranges
 from strudel.queries.passes import UNKNOWN
 from worlds import PREDICTORS, World
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from strudel.circuits import figure_1_circuit
-from strudel.predictions.conditional_questions import answer_questions
+from strudel.predictions.shared_passes import answer_questions
 
 
 def test_an_example_of_answer_questions():

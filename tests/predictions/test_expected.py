@@ -22,9 +22,7 @@ from strudel.circuits.compile import compile_factorized
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import CircuitPropertyError
-from strudel.predictions import circuit_moments, leaf_moments, moments
-from strudel.predictions import conditional_questions as questions
-from strudel.predictions import shared_passes as patterns
+from strudel.predictions import moments, shared_passes
 from strudel.predictions.expected import (
     Estimate,
     expected_outputs,
@@ -388,15 +386,15 @@ def test_many_questions_and_rows_are_taken_in_blocks(monkeypatch):
     wanted = expected_prediction(circuit, predictor, rows)
     of_own = expected_prediction(circuit, own, rows)
     for module, name in (
-        (leaf_moments, "BLOCK_CELLS"),
-        (circuit_moments, "BLOCK_CELLS"),
-        (questions, "BLOCK_CELLS"),
+        (moments, "QUESTION_CELLS"),
+        (moments, "STATE_CELLS"),
+        (shared_passes, "BLOCK_CELLS"),
         (moments, "BLOCK_CELLS"),
     ):
         monkeypatch.setattr(module, name, 10)
-    monkeypatch.setattr(questions, "MOST_ROWS", 3)
-    monkeypatch.setattr(patterns, "MOST_ROWS", 3)
-    monkeypatch.setattr(patterns, "FEWEST_ROWS", 2)
+    monkeypatch.setattr(shared_passes, "MOST_ASKED_ROWS", 3)
+    monkeypatch.setattr(shared_passes, "MOST_ROWS", 3)
+    monkeypatch.setattr(shared_passes, "FEWEST_ROWS", 2)
     assert np.array_equal(expected_prediction(circuit, predictor, rows), wanted)
     assert np.array_equal(expected_prediction(circuit, own, rows), of_own)
 

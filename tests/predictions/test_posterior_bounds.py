@@ -3,7 +3,7 @@
 import numpy as np
 
 from strudel.circuits import figure_1_circuit
-from strudel.predictions.posterior_bounds import UNKNOWN, PosteriorBounds, split_posteriors
+from strudel.predictions.decision import UNKNOWN, PosteriorBounds, split_posteriors
 
 
 def test_an_example_of_posterior_bounds():

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from strudel.predictions.predictor_forms import LinearForm
-from strudel.predictions.ranges import UNKNOWN, Ranges, mentioned_variables
+from strudel.predictions.predictor_forms import UNKNOWN, LinearForm, Ranges, mentioned_variables
 
 
 def test_an_example_of_mentioned_variables():

@@ -274,7 +274,7 @@ def test_categories_that_a_tree_never_saw_go_where_it_sends_what_is_missing(pred
 
 
 def test_every_category_is_checked(model, monkeypatch):
-    from strudel.predictions import raw_columns
+    from strudel.predictions import predictor_arguments as raw_columns
 
     seen = []
     monkeypatch.setattr(raw_columns, "N_CHECKED", 1)

@@ -21,8 +21,8 @@ from joint import (
 from strategies import examples
 from strudel.circuits.compile import compile_factorized
 from strudel.models.strudel import Strudel
+from strudel.predictions.explanation import shap_values
 from strudel.predictions.predictor_forms import LinearForm
-from strudel.predictions.shapley import shap_values
 from strudel.trees.vtree import balanced_vtree
 from worlds import PREDICTORS, World, forest, tree
 

@@ -23,8 +23,7 @@ from strudel.plotting.canvas import (
     short_labels,
     size_in_points,
 )
-from strudel.predictions.players import values_of_columns
-from strudel.predictions.shapley import ShapValues
+from strudel.predictions.explanation import ShapValues, values_of_columns
 from strudel.queries.arguments import given_rows
 from strudel.queries.columns.column_posterior import ColumnPosterior, density_curve
 from strudel.queries.model import Model, model_of

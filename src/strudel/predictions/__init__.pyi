@@ -7,11 +7,11 @@ from .expected import Estimate as Estimate
 from .same_decision import same_decision_probability as same_decision_probability
 from .same_decision import expected_same_decision_probability as expected_same_decision_probability
 from .same_decision import SameDecision as SameDecision
-from .agreement import classifier_agreement as classifier_agreement
-from .agreement_search import Agreement as Agreement
+from .same_decision import classifier_agreement as classifier_agreement
+from .same_decision import Agreement as Agreement
 
 # explanations
 from .explanation import sufficient_explanation as sufficient_explanation
 from .explanation import SufficientExplanation as SufficientExplanation
-from .shapley import shap_values as shap_values
-from .shapley import ShapValues as ShapValues
+from .explanation import shap_values as shap_values
+from .explanation import ShapValues as ShapValues

@@ -22,11 +22,12 @@ from strudel.circuits.compile import compile_factorized
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.argument_checks import check_choice, check_count
 from strudel.data.random_state import RandomState, generator_from
-from strudel.predictions.circuit_moments import circuit_moments
-from strudel.predictions.leaf_moments import MAX_PAIRS, leaf_moments
 from strudel.predictions.moments import (
+    MAX_LEAF_PAIRS,
     Moments,
+    circuit_moments,
     enumerated_moments,
+    leaf_moments,
     moments_of_points,
     states_of,
 )
@@ -68,7 +69,7 @@ def expected_prediction(
     *,
     output: Kind | None = None,
     max_states: int = MAX_STATES,
-    max_pairs: int = MAX_PAIRS,
+    max_pairs: int = MAX_LEAF_PAIRS,
     n_samples: int | None = None,
     random_state: RandomState = None,
 ) -> float | FloatArray | Estimate:
@@ -158,7 +159,7 @@ def prediction_variance(
     *,
     output: Kind | None = None,
     max_states: int = MAX_STATES,
-    max_pairs: int = MAX_PAIRS,
+    max_pairs: int = MAX_LEAF_PAIRS,
 ) -> float | FloatArray:
     """Variance of a prediction, given what is known of each row.
 
@@ -198,7 +199,7 @@ def expected_outputs(model: Model, form: Form, rows: FloatArray) -> FloatArray:
     codes, place = distinct_rows(encode(rows))
     known = evidence_of_codes(codes, place, False, form)
     task = _Task(Asked(model, form, model), known, False, "expected_prediction")
-    moments, _ = _exact(task, 1, MAX_STATES, MAX_PAIRS)
+    moments, _ = _exact(task, 1, MAX_STATES, MAX_LEAF_PAIRS)
     return moments.raw(1)[place]
 
 

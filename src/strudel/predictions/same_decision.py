@@ -1,34 +1,51 @@
-"""Whether a decision would stay the same if the hidden variables were known.
+"""Whether a decision would stay the same if hidden variables were known; how often two agree.
 
 In:  a model, what decides (a variable of the model, an event, a classifier, any predictor), what is
-     known, and which of the unknown variables could become known.
-Out: the probability that the decision stays as it is, exact or in an interval.
+     known, and which of the unknown variables could become known; or two classifiers.
+Out: the probability that the decision stays as it is, or that both decide alike: exact, or in an
+     interval.
 
 The same-decision probability is due to Choi, Xue and Darwiche (2012), its expectation after some
 observation to Chen, Choi and Darwiche (2015).
+
+Two formulas agree where one holds if and only if the other does, which is an event. All others are
+searched, best first: a *decider* gives a label to a partly known row if all its completions have
+that label; otherwise it names a variable to split on. The search splits the most probable open row
+and adds up the rows for which both labels are known, so that two decision trees cost no more than
+their pairs of leaves.
 """
 
 from __future__ import annotations
 
+import heapq
+import math
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from strudel._types import AnyArray, FloatArray, IntArray
+from strudel._compiling import now
+from strudel._names import quote
+from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
+from strudel.algebra.event_probability import event_log_probabilities
 from strudel.circuits.mixture import Mixture
-from strudel.errors import SearchLimitWarning
-from strudel.predictions.agreement_search import Agreement, SameLabels, search_agreement
-from strudel.predictions.decision import Decision, PredictorDecider, decision_of
+from strudel.errors import MissingDependencyError, SearchLimitWarning
+from strudel.predictions.decision import (
+    OPEN,
+    Decision,
+    PredictorDecider,
+    decision_of,
+    decisions_of,
+    split_posteriors,
+)
 from strudel.predictions.expected import expected_outputs
-from strudel.predictions.posterior_bounds import split_posteriors
 from strudel.predictions.predictor_arguments import possible_evidence
-from strudel.predictions.predictor_forms import LinearForm
-from strudel.predictions.ranges import mentioned_variables
+from strudel.predictions.predictor_forms import EventForm, LinearForm, mentioned_variables
 from strudel.queries.arguments import check_limits
 from strudel.queries.by_block import by_block
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import decode
+from strudel.queries.probabilities import log_probabilities
 
 MAX_NODES = 100_000
 
@@ -273,3 +290,302 @@ def _from_one_pass(case: _Case, open_vars: AnyArray) -> Agreement | None:
         same[row] = mass[label == case.label[row]].sum() / mass.sum()
     exact = np.ones(len(same), dtype=np.bool_)
     return Agreement(same, same, same, exact, np.zeros(len(same), dtype=np.int64))
+
+
+@by_block("given")
+def classifier_agreement(
+    model: Model,
+    f: Any,
+    g: Any,
+    given: Any = None,
+    *,
+    threshold: float = 0.5,
+    max_nodes: int | None = MAX_NODES,
+    max_seconds: float | None = None,
+    details: bool = False,
+) -> Any:
+    """The probability that two classifiers decide alike.
+
+    Exact. Two events are compared as one event, by `probability`; everything else by a search over
+    the variables that the classifiers look at, with bounds on what they can still say.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        In normal form.
+    f, g : event, classifier, or predictor
+        An event says 1 where it holds. Trees, forests and other classifiers of scikit-learn decide
+        as they do themselves: by the largest averaged probability, with ties to the first class.
+        Classes are compared by their names; an event's 0 and 1 stand for the first and the second
+        of two classes. A predictor of values says 1 where its value is at least `threshold`.
+    given : evidence in any form, as in `probability`, optional
+        Nothing is known by default.
+    threshold : float
+        Threshold of probabilities and values.
+    max_nodes, max_seconds : optional
+        Limits on the splits per row and on the seconds in all. If one is reached, the answer is the
+        middle of an interval that contains the truth, and a `SearchLimitWarning` says so.
+    details : bool
+        Whether to return an `Agreement`: `probability`, `lower_bound`, `upper_bound`, `is_exact`
+        and `n_nodes`.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_rows,) if `given` is a table; or Agreement
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from strudel.circuits import figure_1_circuit
+    >>> circuit = figure_1_circuit()
+    >>> X = [[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 0]]
+    >>> both = DecisionTreeClassifier(random_state=0).fit(X, [0, 0, 0, 1])
+    >>> round(classifier_agreement(circuit, both, "X1"), 4)  # unless X1 and not X2
+    0.836
+    >>> round(classifier_agreement(circuit, both, "X1 & X2"), 4)
+    1.0
+    """
+    query = "classifier_agreement"
+    model = model_of(model)
+    limits = check_limits(max_seconds, max_nodes)
+    decisions = decisions_of(model, (f, g), threshold, query)
+    model = decisions[0].asked.model
+    both = [possible_evidence(decision.asked, given, "given", query) for decision in decisions]
+    codes, place, is_single = both[0][:3]
+    shifts = [known.shifts for known in both]
+    if any(decision.asked.lines for decision in decisions):  # rows may differ in numbers only
+        codes, place = codes[place], np.arange(len(place), dtype=np.int32)
+        shifts = [known.shifts[known.place] for known in both]
+    found = _as_event(model, decisions, decode(codes))
+    if found is None:
+        numbers = _common_labels(decisions)
+        everything = np.arange(model.n_vars)
+        first, second = (
+            _Renamed(PredictorDecider(decision, everything, codes, shift, query), number)
+            for decision, shift, number in zip(decisions, shifts, numbers, strict=True)
+        )
+        found = search_agreement(model, codes, (first, second), query, limits)
+    found = Agreement(*(field[place] for field in found))
+    warn_if_stopped(found, query)
+    if details:
+        return Agreement(*(as_python(field[0]) for field in found)) if is_single else found
+    return float(found.probability[0]) if is_single else found.probability
+
+
+def _as_event(model: Model, decisions: list[Decision], rows: FloatArray) -> Agreement | None:
+    """The answer for two formulas; None for others, or if they need a missing compiler."""
+    f, g = (decision.form for decision in decisions)
+    is_plain = all(0.0 < decision.cut <= 1.0 for decision in decisions)
+    if not (isinstance(f, EventForm) and isinstance(g, EventForm) and is_plain):
+        return None
+    try:
+        same = np.exp(event_log_probabilities(model, f.event == g.event, rows))
+    except MissingDependencyError:
+        return None
+    is_exact = np.ones(len(same), dtype=np.bool_)
+    return Agreement(same, same, same, is_exact, np.zeros(len(same), dtype=np.int64))
+
+
+def _common_labels(decisions: list[Decision]) -> list[IntArray]:
+    """For each of two decisions, common numbers for its labels 0, 1, ..."""
+    first, second = (decision.classes for decision in decisions)
+    if first is None or second is None:
+        n_labels = [decision.n_labels for decision in decisions]
+        if n_labels[0] != n_labels[1]:
+            raise ValueError(
+                f"One classifier decides between {n_labels[0]} classes and the other between "
+                f"{n_labels[1]}, and at least one does not name them. Give classifiers with the "
+                "same classes."
+            )
+        return [np.arange(n_labels[0], dtype=np.int32)] * 2
+    names = [list(map(_key, classes.tolist())) for classes in (first, second)]
+    if not set(names[0]) & set(names[1]):
+        raise ValueError(
+            f"The classifiers never agree: one decides between {quote(names[0])}, the other "
+            f"between {quote(names[1])}. Give classifiers with the same class names."
+        )
+    number = {name: i for i, name in enumerate(dict.fromkeys(names[0] + names[1]))}
+    return [np.array([number[name] for name in one], dtype=np.int32) for one in names]
+
+
+def _key(name: Any) -> str:
+    """A class by which classes are compared: 1, 1.0 and True are one."""
+    is_whole = isinstance(name, bool | int | float) and float(name).is_integer()
+    return str(int(name)) if is_whole else str(name)
+
+
+class _Renamed:
+    """A decider with other numbers for its labels."""
+
+    def __init__(self, decider: PredictorDecider, number: IntArray) -> None:
+        self._decider, self._number = decider, number
+
+    def labels(self, codes: ByteArray, owner: AnyArray) -> IntArray:
+        label = self._decider.labels(codes, owner)
+        return np.where(label == OPEN, np.int32(OPEN), self._number[label])
+
+    def next_variables(self, codes: ByteArray, owner: AnyArray) -> IntArray:
+        return self._decider.next_variables(codes, owner)
+
+
+N_TAKEN = 256  # open rows looked at together
+ROUNDING = 1e-11  # by which an interval is widened
+
+
+class Decider(Protocol):
+    """Something that decides about rows."""
+
+    def labels(self, codes: ByteArray, owner: AnyArray) -> IntArray:
+        """The label of each row, or OPEN; `owner` says which row of evidence it completes."""
+
+    def next_variables(self, codes: ByteArray, owner: AnyArray) -> IntArray:
+        """An unknown variable for each row that is open."""
+
+
+class SameLabels:
+    """A decider with a fixed label for each row of evidence."""
+
+    def __init__(self, row_label: IntArray) -> None:
+        self._row_label = row_label
+
+    def labels(self, codes: ByteArray, owner: AnyArray) -> IntArray:
+        """The label of the row of evidence."""
+        return self._row_label[owner]
+
+    def next_variables(self, codes: ByteArray, owner: AnyArray) -> IntArray:
+        """No variable is needed."""
+        return np.full(len(codes), NONE, dtype=np.int32)
+
+
+class Agreement(NamedTuple):
+    """How probable it is that two decisions agree; arrays where there are several rows."""
+
+    probability: Any  # the middle of the interval where it is not exact
+    lower_bound: Any
+    upper_bound: Any
+    is_exact: Any  # whether the search ended before any limit
+    n_nodes: Any  # partial assignments that had to be split
+
+
+def search_agreement(
+    model: Model,
+    codes: ByteArray,
+    deciders: tuple[Decider, Decider],
+    query: str,
+    limits: tuple[float, float],
+    enough: float | None = None,
+) -> Agreement:
+    """The probability, given each row of codes, that both deciders agree.
+
+    The rows must be possible. `limits` are the seconds for all rows and the splits of each. With
+    `enough`, a row is done as soon as its probability is known to be at least that, or less.
+    """
+    max_seconds, max_nodes = limits
+    search = _Search(model, codes, deciders, query, max_nodes, enough)
+    search.run(now() + max_seconds)
+    return search.report()
+
+
+class _Search:
+    """Best-first: the heap holds open rows, the most probable one first."""
+
+    def __init__(
+        self,
+        model: Model,
+        codes: ByteArray,
+        deciders: tuple[Decider, Decider],
+        query: str,
+        max_nodes: float,
+        enough: float | None,
+    ) -> None:
+        self._model, self._deciders, self._query = model, deciders, query
+        self._max_nodes, self._enough = max_nodes, enough
+        self._codes = codes
+        n_rows = len(codes)
+        self._log_start = log_probabilities(model, decode(codes), query)
+        # Minus its mass, a number, its owner, its codes, and which decider is open.
+        self._heap: list[tuple[float, int, int, bytes, bool]] = []
+        self._n_pushed = 0
+        self._agreed: list[list[float]] = [[] for _ in range(n_rows)]
+        self._differed: list[list[float]] = [[] for _ in range(n_rows)]
+        self._left = np.zeros(n_rows)  # mass that is open, because of a limit
+        self._sum = np.zeros((n_rows, 2))  # rough sums of the lists above
+        self._n_nodes = np.zeros(n_rows, dtype=np.int64)
+        self._settle(codes, np.arange(n_rows), np.ones(n_rows))
+
+    def run(self, deadline: float) -> None:
+        """Split open rows until none is left, or a limit is reached."""
+        while self._heap:
+            is_late = now() >= deadline
+            rows, owner, is_first = self._take(is_late)
+            if len(rows):
+                self._split(rows, owner, is_first)
+
+    def _take(self, is_late: bool) -> tuple[ByteArray, AnyArray, AnyArray]:
+        """The open rows of most mass; those past a limit are left as they are."""
+        rows: list[bytes] = []
+        owners: list[int] = []
+        firsts: list[bool] = []
+        while self._heap and len(rows) < N_TAKEN:
+            minus_mass, _, owner, row, is_first = heapq.heappop(self._heap)
+            if is_late or self._n_nodes[owner] >= self._max_nodes or self._is_done(owner):
+                self._left[owner] -= minus_mass
+                continue
+            self._n_nodes[owner] += 1
+            rows.append(row)
+            owners.append(owner)
+            firsts.append(is_first)
+        codes = np.frombuffer(b"".join(rows), dtype=np.uint8)
+        codes = codes.reshape(len(rows), self._codes.shape[1])
+        return codes, np.array(owners, dtype=np.int64), np.array(firsts, dtype=np.bool_)
+
+    def _is_done(self, owner: int) -> bool:
+        if self._enough is None:
+            return False
+        agreed, differed = self._sum[owner]
+        return bool(agreed >= self._enough + ROUNDING or 1.0 - differed < self._enough - ROUNDING)
+
+    def _split(self, codes: ByteArray, owner: AnyArray, is_first: AnyArray) -> None:
+        """Both values of the variable that an open decider asks for, for each row."""
+        variable = np.full(len(codes), NONE, dtype=np.int32)
+        for decider, asks in zip(self._deciders, (is_first, ~is_first), strict=True):
+            if asks.any():
+                variable[asks] = decider.next_variables(codes[asks], owner[asks])
+        assert np.all(variable != NONE)
+        children = np.repeat(codes, 2, axis=0)
+        children[np.arange(len(children)), np.repeat(variable, 2)] = np.arange(len(children)) % 2
+        owner = np.repeat(owner, 2)
+        log_p = log_probabilities(self._model, decode(children), self._query)
+        is_possible = log_p > -np.inf
+        children, owner = children[is_possible], owner[is_possible]
+        self._settle(children, owner, np.exp(log_p[is_possible] - self._log_start[owner]))
+
+    def _settle(self, codes: ByteArray, owner: AnyArray, mass: FloatArray) -> None:
+        """Count the rows that are decided, and keep the others."""
+        if len(codes) == 0:
+            return
+        first, second = (decider.labels(codes, owner) for decider in self._deciders)
+        is_open = (first == OPEN) | (second == OPEN)
+        same = first == second
+        for row in np.flatnonzero(~is_open):
+            kept = self._agreed if same[row] else self._differed
+            kept[owner[row]].append(float(mass[row]))
+            self._sum[owner[row], 0 if same[row] else 1] += mass[row]
+        for row in np.flatnonzero(is_open):
+            key = -float(mass[row]), self._n_pushed  # of equal masses the first comes first
+            is_first = bool(first[row] == OPEN)
+            heapq.heappush(self._heap, (*key, int(owner[row]), codes[row].tobytes(), is_first))
+            self._n_pushed += 1
+
+    def report(self) -> Agreement:
+        """The sums; where nothing is left open, relative to what was found in all."""
+        agreed = np.array([math.fsum(parts) for parts in self._agreed])
+        differed = np.array([math.fsum(parts) for parts in self._differed])
+        is_exact = self._left == 0.0
+        whole = np.where(is_exact, agreed + differed, 1.0)
+        low = agreed / whole
+        high = np.where(is_exact, low, np.minimum(agreed + self._left, 1.0 - differed))
+        low = np.where(is_exact, low, np.maximum(low - ROUNDING, 0.0))
+        high = np.where(is_exact, high, np.clip(high + ROUNDING, low, 1.0))
+        middle = np.where(is_exact, low, 0.5 * (low + high))
+        return Agreement(middle, low, high, is_exact, self._n_nodes)
