@@ -1,7 +1,6 @@
 """What a release says of itself: one version, dated and described."""
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -30,18 +29,3 @@ def test_the_citation_names_this_version_and_its_date():
     date = re.search(r"^date-released: (\S+)$", text_of("CITATION.cff"), re.MULTILINE)
     assert version[1] == strudel.__version__
     assert f"## {version[1]} ({date[1]})" in text_of("CHANGELOG.md")
-
-
-def test_the_project_has_one_address():
-    urls = tomllib.loads(text_of("pyproject.toml"))["project"]["urls"]
-    assert all(url.startswith(ADDRESS) for url in urls.values())
-    for name in ("CITATION.cff", "SECURITY.md", "mkdocs.yml"):
-        assert ADDRESS in text_of(name)
-    pages = "".join(text_of(name) for name in ("README.md", "SECURITY.md", "CITATION.cff"))
-    assert set(re.findall(r"https://github\.com/[\w-]*strudel[\w-]*/[\w-]+", pages)) <= {ADDRESS}
-
-
-@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md"])
-def test_links_lead_to_files_that_exist(name):
-    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", text_of(name))
-    assert not [link for link in links if not (ROOT / link).exists()]
