@@ -7,8 +7,10 @@ import itertools
 import math
 
 import numpy as np
+import pytest
 
 from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, SumProductGraph
+from strudel.errors import InterruptedWarning
 from strudel.learning.search_options import SEARCHES, SearchOptions
 from strudel.logic.formula import AND, OR, Nnf
 from strudel.logic.formula import LITERAL as NNF_LITERAL
@@ -184,3 +186,18 @@ def log_density_of_prior(prior, mixture):
     is_used = prior.mean > 0.0
     by_column = prior.mean[is_used] @ mixture.edge_log_theta[is_used] if prior.strength else 0.0
     return float(prior.strength * np.sum(by_column) + mixture.log_weight.mean())
+
+
+def check_interrupted(model, X, V, words, n_times=1):
+    """Interrupt a fit when progress says some words for the n-th time: it keeps what it says."""
+    seen = []
+
+    def callback(progress):
+        seen.append(words in progress.message)
+        if sum(seen) == n_times:
+            raise KeyboardInterrupt
+
+    with pytest.warns(InterruptedWarning):
+        model.fit(X, X_valid=V, callback=callback)
+    assert model.history_.stopped_because == "interrupted"
+    assert model.chosen_["valid"] == pytest.approx(model.score(V))

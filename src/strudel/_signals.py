@@ -3,8 +3,7 @@
 In:  SIGTERM, as batch systems and `kill` send it.
 Out: the same as after Ctrl-C: the best model so far is written, within two seconds.
 
-What is not done by then is left: files are complete or as they were, and `strudel fit --resume`
-continues from the checkpoint.
+What is not done by then is left: files are complete or as they were.
 """
 
 from __future__ import annotations

@@ -25,14 +25,12 @@ __all__ = [
     "FileFormatError",
     "GraphError",
     "ImpossibleRowError",
-    "JournalError",
     "MissingDependencyError",
     "NoRowsError",
     "NoValueError",
     "NotBinaryError",
     "NotBinaryFileError",
     "NotPartitionedError",
-    "OtherFitError",
     "SizeLimitError",
     "UnorderedColumnError",
     "UnseenValueError",
@@ -123,7 +121,7 @@ class FileFormatError(StrudelError, ValueError):
 
 
 class ChangedFileError(FileFormatError):
-    """A model file or a checkpoint is not what was saved."""
+    """A model file is not what was saved."""
 
 
 class GraphError(StrudelError, ValueError):
@@ -141,15 +139,6 @@ class ImpossibleRowError(StrudelError, ValueError):
         super().__init__(f"Row {row} is impossible under this structure.")
         self.row = row
         self.table = 0
-
-
-class JournalError(StrudelError, ValueError):
-    """What a checkpoint recorded does not fit what is being learned."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            f"The checkpoint cannot be continued: {reason}.", "Remove it to start again."
-        )
 
 
 class MissingDependencyError(StrudelError, ImportError):
@@ -180,10 +169,6 @@ class NotBinaryFileError(FileFormatError):
 
 class NotPartitionedError(StrudelError, ValueError):
     """An option needs all rows in one place."""
-
-
-class OtherFitError(FileFormatError):
-    """A checkpoint belongs to a fit with other rows or options."""
 
 
 class SizeLimitError(StrudelError, ValueError):

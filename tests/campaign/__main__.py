@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from campaign.runner import CAMPAIGNS, MEMORY, Counts, do_one, report_of
 
 # Text files are quick, and there are most of them.
-SHARES = {"text": 6, "models": 5, "tables": 2, "checkpoints": 3, "options": 3, "kills": 4}
+SHARES = {"text": 6, "models": 5, "tables": 2, "options": 3, "kills": 4}
 TURN = 60.0  # seconds of all campaigns together, before each comes again with the next seed
 MOST = {"text": 20_000, "tables": 20_000, "kills": 25}  # cases of one piece of work
 FEW = 5_000

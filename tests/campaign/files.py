@@ -1,4 +1,4 @@
-"""Hostile files: text files of other programs, model files, checkpoints and tables."""
+"""Hostile files: text files of other programs, model files and tables."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ import numpy as np
 import strudel
 from campaign.agreement import check_model, need
 from campaign.damage import damage, edit_zip
-from campaign.seeds import estimators, mixed_table, models, write_text_files
-from killed_fits import DyingCheckpoint, Killed
+from campaign.seeds import mixed_table, models, write_text_files
 from makers import rows_of_kinds
-from strudel.errors import JournalError, NormalizedWarning
-from strudel.io import Checkpoint
+from strudel.errors import NormalizedWarning
 from strudel.io.frames import read_frame
 from strudel.io.read_tables import read_table
 from strudel.queries.model import model_of
@@ -114,41 +112,6 @@ def same_model(model, other):
     if hasattr(a, "log_weight"):
         pairs.append((a.log_weight, b.log_weight))
     return all(np.array_equal(x, y) for x, y in pairs)
-
-
-class Checkpoints:
-    """Edited `.part` files, from which a fit is continued."""
-
-    def __init__(self, folder):
-        self.path = folder / "fit.part"
-        self.X = rows_of_kinds(n_rows=60, n_vars=4)
-        self.fits = []
-        for estimator in estimators().values():
-            try:
-                estimator.fit(self.X, checkpoint=DyingCheckpoint(self.path, 3))
-            except Killed:
-                self.fits.append((estimator, self.path.read_bytes()))
-            self.path.unlink(missing_ok=True)
-        from sklearn.base import clone
-
-        self.whole = [clone(estimator).fit(self.X) for estimator, _ in self.fits]
-
-    def case(self, rng):
-        which = int(rng.integers(len(self.fits)))
-        estimator, content = self.fits[which]
-        if rng.random() < 0.3:
-            content = damage(content, [content], rng)
-        else:
-            content, _ = edit_zip(content, rng)
-        self.path.write_bytes(content)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                model = estimator.fit(self.X, checkpoint=Checkpoint(self.path))
-        except (strudel.FileFormatError, JournalError) as error:
-            return REFUSED, check_refusal(error)
-        need(same_model(model, self.whole[which]), "a checkpoint that gives another model")
-        return ANSWER, 0
 
 
 class Tables:

@@ -22,7 +22,7 @@ from makers import rows_of_kinds
 from strudel.cli import main as command_line
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-SLOW = ("--checkpoint-seconds", "0", "-q")
+QUIET = ("-q",)
 FITS = {
     "greedy": ("bits.csv", "--max-splits", "40", "--set", "patience=1000"),
     "best_first": ("bits.csv", "--search", "best_first", "--max-splits", "25"),
@@ -64,7 +64,7 @@ class Kills:
             need(main(["fit", *FITS["greedy"], "-o", "m.strudel", "-q"]) == 0, "a fit")
             for name, options in FITS.items():
                 start = time.perf_counter()
-                need(main(["fit", *options, *SLOW, "-o", f"{name}.strudel"]) == 0, name)
+                need(main(["fit", *options, *QUIET, "-o", f"{name}.strudel"]) == 0, name)
                 self.seconds[name] = time.perf_counter() - start
                 self.whole[name] = strudel.load(f"{name}.strudel")
             for name, command in OTHERS.items():
@@ -91,16 +91,13 @@ class Kills:
         name = list(self.seconds)[int(rng.integers(len(self.seconds)))]
         which = SIGNALS[int(rng.integers(len(SIGNALS)))]
         output = "new.strudel" if name in FITS else OTHERS[name][-1]
-        command = list(OTHERS.get(name, ("fit", *FITS.get(name, ()), *SLOW, "-o", output)))
+        command = list(OTHERS.get(name, ("fit", *FITS.get(name, ()), *QUIET, "-o", output)))
         old = None
         if rng.random() < 0.3:
             old = (self.folder / "m.strudel").read_bytes() if name in FITS else b"old"
             (self.folder / output).write_bytes(old)
         code = killed(command, which, rng.random() * 1.1 * self.seconds[name])
         self.check_output(output, name, old)
-        left = set(os.listdir("."))
-        if name in FITS:
-            command += ["--resume"] if f"{output}.part" in left else []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             need(main(command) == 0, f"{name} after signal {which} ({code}) cannot run again")

@@ -15,14 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from campaign.densities import Densities
-from campaign.files import Checkpoints, ModelFiles, Tables, TextFiles
+from campaign.files import ModelFiles, Tables, TextFiles
 from campaign.kills import Kills
 from campaign.questions import Events, Modules, Options, Pages, Queries
 
 CAMPAIGNS = {
     "text": TextFiles,
     "models": ModelFiles,
-    "checkpoints": Checkpoints,
     "tables": Tables,
     "densities": Densities,
     "queries": Queries,

@@ -91,12 +91,3 @@ def models():
                 n_components=1, columns=TableEncoder(n_bins=2), max_splits=2, random_state=0
             ).fit(frame),
         }
-
-
-def estimators():
-    """Fits that have checkpoints, not fitted yet."""
-    return {
-        "greedy": Strudel(n_components=1, random_state=0, max_splits=6),
-        "best_first": Strudel(n_components=1, search="best_first", random_state=0, max_splits=6),
-        "em": Strudel(n_components=2, max_splits=2, method=EM(max_iter=6), random_state=0),
-    }

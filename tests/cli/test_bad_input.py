@@ -130,7 +130,6 @@ BOGUS = [
     ("fit", "TABLE", "--set", "search.copy_depth=-1"),
     ("fit", "TABLE", "--set", "validation_fraction=2"),
     ("fit", "TABLE", "--seed", "-1"),
-    ("fit", "TABLE", "--checkpoint-seconds", "-1"),
     ("score", "MODEL"),
     ("score", "MODEL", "TABLE", "--bogus"),
     ("query", "MODEL", "bogus"),

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 import oracle
-from killed_fits import DyingCheckpoint, Killed, check_interrupted
-from makers import rows_of_kinds
+from makers import check_interrupted, rows_of_kinds
 from strudel import Continuous, Strudel
 from strudel.errors import InterruptedWarning, MissingDependencyError
-from strudel.io import Checkpoint
 from strudel.learning import learn_kinds, learn_mixture
 from strudel.learning.mixture_methods import EM, Auto
 from strudel.learning.mixtures import weighted_average
@@ -234,22 +232,3 @@ def test_a_time_limit_ends_a_fit():
     pytest.importorskip("torch")
     model = estimator(max_seconds=1e-4).fit(rows_of_kinds())
     assert model.history_.stopped_because == "max_seconds"
-
-
-@pytest.mark.parametrize("has_short_runs", [False, True])
-def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(
-    has_short_runs, fitted, tmp_path, monkeypatch
-):
-    from strudel.learning import learn_auto
-
-    expected, X, V = fitted
-    if has_short_runs:  # as on a GPU
-        monkeypatch.setattr(learn_auto._Networks, "_is_on_gpu", True)
-        expected = estimator().fit(X, X_valid=V)
-    path = tmp_path / "fit.part"
-    for n_writes in (25, 50):
-        with pytest.raises(Killed):
-            estimator().fit(X, X_valid=V, checkpoint=DyingCheckpoint(path, n_writes))
-    model = estimator().fit(X, X_valid=V, checkpoint=Checkpoint(path))
-    for one, other in zip(arrays(model), arrays(expected), strict=True):
-        np.testing.assert_array_equal(one, other)

@@ -10,11 +10,9 @@ import pandas as pd
 import pytest
 
 import oracle
-from killed_fits import DyingCheckpoint, Killed, check_interrupted
-from makers import rows_of_kinds
+from makers import check_interrupted, rows_of_kinds
 from strudel import Strudel
 from strudel.errors import InterruptedWarning, NothingKnownWarning
-from strudel.io import Checkpoint
 from strudel.learning import learn_kinds, mixture_learner
 from strudel.learning.mixtures import weighted_average
 from strudel.tables import TableEncoder
@@ -278,18 +276,3 @@ def test_the_accurate_preset_needs_no_networks_for_a_small_table():
 def test_a_time_limit_ends_a_fit():
     model = estimator(max_seconds=1e-3).fit(rows_of_kinds())
     assert model.history_.stopped_because == "max_seconds"
-
-
-@pytest.mark.parametrize(
-    ("has_gaps", "n_writes"), [(False, 30), (False, 70), (True, 30), (True, 120)]
-)
-def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(has_gaps, n_writes, tmp_path):
-    X = rows_of_kinds().astype(float)
-    if has_gaps:
-        X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
-    expected, path = estimator(max_components=60).fit(X).circuit_, tmp_path / "fit.part"
-    with pytest.raises(Killed):
-        estimator(max_components=60).fit(X, checkpoint=DyingCheckpoint(path, n_writes))
-    found = estimator(max_components=60).fit(X, checkpoint=Checkpoint(path)).circuit_
-    np.testing.assert_array_equal(found.edge_log_theta, expected.edge_log_theta)
-    np.testing.assert_array_equal(found.log_weight, expected.log_weight)

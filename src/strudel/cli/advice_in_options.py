@@ -14,20 +14,17 @@ from strudel.errors import (
     EventSyntaxError,
     Explained,
     IdentifierWarning,
-    JournalError,
     LeftEmptyWarning,
     ManyCategoriesWarning,
     MisfitWarning,
     MissingForAReasonWarning,
     NotBinaryError,
     NotPartitionedError,
-    OtherFitError,
     UnorderedColumnError,
     UnseenValueError,
     UnseenValueWarning,
 )
 
-NO_RESUME = "--no-resume starts again."
 ENCODE = "Or fit a model of its columns: strudel fit takes text, numbers and dates."
 
 
@@ -69,8 +66,6 @@ _ADVICE: dict[type[BaseException], Callable[[Any], str]] = {
     UnseenValueWarning: lambda _: "Correct them if they are misspelt.",
     UnorderedColumnError: lambda _: "Use =, != or in [a, b].",
     ChangedFileError: lambda _: "--force reads it as it is.",
-    OtherFitError: lambda _: NO_RESUME,
-    JournalError: lambda _: NO_RESUME,
     NotPartitionedError: lambda _: (
         "Give --set search.structure_rows=... to search a sample of the "
         "rows in memory; the parameters will still see all of them."

@@ -1,5 +1,4 @@
 from .model_file import save as save
 from .model_file import load as load
-from .checkpoint_file import Checkpoint as Checkpoint
 from .read_write import read as read
 from .read_write import write as write

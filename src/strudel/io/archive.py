@@ -24,7 +24,7 @@ import numpy as np
 
 from strudel._files import complete_file
 from strudel._types import AnyArray
-from strudel.errors import ChangedFileError, FileFormatError, OtherFitError
+from strudel.errors import ChangedFileError, FileFormatError
 
 MAX_MEMBERS = 100
 MEMBER_NAME = re.compile(r"meta\.json|[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*\.npy")
@@ -103,7 +103,7 @@ def read_archive(
                 return use(Archive(archive, os.fstat(file.fileno()).st_size))
         except ImportError:
             raise
-        except (ChangedFileError, OtherFitError) as error:
+        except ChangedFileError as error:
             raise error.within(f"Cannot read a Strudel {what} from {path}") from None
         except FileFormatError as error:
             reason, cause = str(error), error.__cause__

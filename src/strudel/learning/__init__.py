@@ -2,7 +2,7 @@
 
 Reading order: `fit` (the way of every fit), `search_options` and `mixture_methods`, `parameters`,
 `search` with `growing`, `history`, `mixtures`; then `incomplete` (rows with unknown
-values), `supervised` and `partitioned`. `journal` lets a fit that was killed continue.
+values), `supervised` and `partitioned`. `best_so_far` is the file of a long fit.
 """
 
 from strudel._lazy import attach

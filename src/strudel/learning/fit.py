@@ -15,10 +15,11 @@ from strudel._compiling import Clock, now
 from strudel._numba import use_threads
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import flow_log_likelihood
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.data.argument_checks import BYTES_OF_A_SPLIT, check_fits
 from strudel.data.bits import BitMatrix
 from strudel.data.lazy import is_lazy
+from strudel.learning.best_so_far import finish_with
 from strudel.learning.history import History, MixtureHistory
 from strudel.learning.learn_circuit import SampledRows, learn_circuit
 from strudel.learning.learn_mixture import learn_mixture
@@ -82,6 +83,7 @@ def fit_circuit(
         raise ValueError("sampled_rows needs all rows in memory: take a sample of them.")
     started = now()
     rows = prepare(given, search)
+    finish_with(rows.named)
     search = replace(search, max_seconds=_left(search.max_seconds, started))
     report.within(Clock(search.max_seconds))
     if is_asked_for and rows.start is not None:
@@ -90,6 +92,7 @@ def fit_circuit(
     with use_threads(given.estimator.n_jobs):
         circuit, history = learn_circuit(rows, search, sampled_rows, report)
         last = given.last
+        assert last is None or isinstance(last, Circuit)
         if last is not None and rows.valid is not None and search.smoothing == "hierarchical":
             circuit = _better(last, circuit, rows.valid)
         knows_rows = rows.gaps is None and not sampled_rows and circuit is not last
@@ -105,6 +108,7 @@ def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> FittedM
     """Learn a mixture."""
     started = now()
     rows = replace(prepare(given, task.search), device=task.options.device)
+    finish_with(rows.named)
     _check_memory(task, rows)
     total, search = task.options.max_seconds, replace(task.search, columns=rows.columns)
     left = _left(total, started)
@@ -113,10 +117,11 @@ def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> FittedM
     task = replace(task, search=search, options=replace(task.options, max_seconds=left))
     if task.method == Auto() and left is not None and left < FOR_NETWORKS:
         task = replace(task, method=EM())
-    learner = MixtureLearner(task, Clock(left, rows.journal.now), report, [])
+    learner = MixtureLearner(task, Clock(left), report, [])
     report.within(learner.clock)
     with use_threads(given.estimator.n_jobs):
-        learned = learn_mixture(rows, learner)
+        start = None if given.last is None else as_mixture(given.last)
+        learned = learn_mixture(rows, learner, start)
         likelihoods = _log_likelihoods(rows, learned.mixture)
     return FittedMixture(
         rows, learned.mixture, learned.history, learned.chosen, learner.trials, likelihoods

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,10 +21,9 @@ class Record(Shown):
     WHOLE: ClassVar[tuple[str, ...]]  # columns of whole numbers
     STEP: ClassVar[str]  # what one row is
 
-    def __init__(self, started: float | None = None, clock: Callable[[], float] = now) -> None:
+    def __init__(self, started: float | None = None) -> None:
         self._rows: list[tuple[float, ...]] = []  # whole rows, so that an interrupt cannot tear one
-        self._clock = clock
-        self._started = clock() if started is None else started
+        self._started = now() if started is None else started
         self.best = 0
         self.stopped_because = ""
 
@@ -42,7 +40,7 @@ class Record(Shown):
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
-        return self._clock() - self._started
+        return now() - self._started
 
     def _append(self, row: tuple[float, ...], is_best: bool) -> None:
         is_first = not self._rows
@@ -53,6 +51,12 @@ class Record(Shown):
     def last_row(self, place: int = -1) -> dict[str, float]:
         """One row by the names of its columns; the last one by default."""
         return dict(zip(self.COLUMNS, self._rows[place], strict=True))
+
+    @property
+    def best_score(self) -> float:
+        """The log-likelihood of the best row: of validation rows, if there are any."""
+        best = self.last_row(self.best)
+        return best["train"] if best["valid"] != best["valid"] else best["valid"]
 
     def columns(self) -> dict[str, AnyArray]:
         """The columns by name."""
@@ -167,17 +171,17 @@ class MixtureHistory(Record):
     WHOLE = ("n_iterations",)
     STEP = "iterations"
 
-    def __init__(self, started: float | None = None, clock: Callable[[], float] = now) -> None:
-        super().__init__(started, clock)
+    def __init__(self, started: float | None = None) -> None:
+        super().__init__(started)
         self._last_gain = 0  # the last step that was better by more than `tol`
         self._gained = -float("inf")
 
     def add(self, train: float, valid: float, tol: float) -> bool:
         """Write down the mixture after another step; returns whether it is the best so far."""
-        return self.add_again((len(self), train, valid, self.elapsed), tol)
+        return self.add_row((len(self), train, valid, self.elapsed), tol)
 
-    def add_again(self, row: tuple[float, ...], tol: float) -> bool:
-        """Write down what was written down before."""
+    def add_row(self, row: tuple[float, ...], tol: float) -> bool:
+        """The same with any number of steps."""
         _, train, valid, _ = row
         judge = train if valid != valid else valid  # without validation rows (nan) the training
         best = self._rows[self.best] if self._rows else None

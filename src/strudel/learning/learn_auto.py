@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from strudel._compiling import now
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
@@ -153,7 +154,7 @@ class _Networks:
     def __init__(self, rows: Prepared, learner: MixtureLearner, method: Continuous | None) -> None:
         self.rows, self.learner, self.given = rows, learner, method
         self._effort = ON_GPU if self._is_on_gpu else ON_CPU
-        self.history = MixtureHistory(clock=rows.journal.now)
+        self.history = MixtureHistory()
         self.prefixes: list[_Prefix] = []  # for networks, the best first
         self.beside_best: list[Group] = []  # by EM on other prefixes, one on each
 
@@ -231,7 +232,7 @@ class _Networks:
 
         The first ones, on the best prefix, say which method is best.
         """
-        methods, now = self._methods(prefixes[0]), self.rows.journal.now
+        methods = self._methods(prefixes[0])
         work, n_runs = self._effort.work, self._n_runs(prefixes)
         n_edges = max(prefix.structure.n_edges for prefix in prefixes)
         room = self.room(n_by_em)
@@ -298,7 +299,7 @@ class _Networks:
         words: str,
         sizes: Sequence[int],
     ) -> Group:
-        started = self.rows.journal.now()
+        started = now()
 
         def on_iteration(latest: MixtureHistory) -> None:
             self.history = latest
@@ -315,11 +316,10 @@ class _Networks:
                 options=replace(self.learner.task.options, max_seconds=max_seconds),
                 rng=self.rows.rng,
                 on_iteration=on_iteration,
-                journal=self.rows.journal,
             )
         group = _group(self.rows, "continuous", prefix.n_splits, mixture)
         valid = float(np.average(group.log_p, weights=self.rows.valid.weights))
-        took = self.rows.journal.now() - started
+        took = now() - started
         trial = Trial(prefix.n_splits, mixture.n_components, 1, 0.0, valid, took, "continuous")
         self.learner.trials.append(trial)
         self.learner.report.say("choice", describe(trial), len(self.learner.trials), valid)

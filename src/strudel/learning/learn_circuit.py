@@ -16,10 +16,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from strudel._compiling import Clock
+from strudel._compiling import Clock, now
 from strudel._types import ByteArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
+from strudel.learning.best_so_far import kept_in
 from strudel.learning.history import History
 from strudel.learning.incomplete.structural_em import Learned, learn_incomplete, refit_circuit
 from strudel.learning.learn_mixture import learn_mixture
@@ -73,7 +74,7 @@ def learn_circuit(
     """The best circuit, and the history of the search that found it."""
     if rows.gaps is None:
         return _learn_complete(rows, search, sampled_rows, report)
-    gaps, clock = rows.gaps, Clock(search.max_seconds, rows.journal.now)
+    gaps, clock = rows.gaps, Clock(search.max_seconds)
 
     def learn(train: Any, valid: Any) -> Learned:
         limits = replace(search, max_seconds=clock.part(LEARN_SHARE).left())
@@ -132,7 +133,7 @@ def learn_with_sampled_rows(
             "sampled_rows needs validation rows, which decide whether they helped: give X_valid or "
             "a validation_fraction."
         )
-    started = rows.journal.now()
+    started = now()
     total = search.max_seconds
     seed = int(rows.rng.integers(2**31))
 
@@ -141,7 +142,7 @@ def learn_with_sampled_rows(
 
     def left() -> float:
         """The share that the last search may take; fitting the parameters also takes time."""
-        return 1.0 if total is None else LAST - (rows.journal.now() - started) / total
+        return 1.0 if total is None else LAST - (now() - started) / total
 
     is_wide = n_rows == "auto" and rows.train.n_vars > FEW_VARIABLES
     if n_rows == "auto":
@@ -262,10 +263,10 @@ def _samples(
         rng=rng,
         columns=rows.columns,
         start=prefix if is_far else None,
-        journal=rows.journal,
     )
-    clock = Clock(max_seconds, rows.journal.now)
-    learned = learn_mixture(teacher, MixtureLearner(task, clock, Reporter(), []))
+    clock = Clock(max_seconds)
+    with kept_in(None):  # a mixture, where a circuit is asked for
+        learned = learn_mixture(teacher, MixtureLearner(task, clock, Reporter(), []))
     if "interrupted" in (greedy[1].stopped_because, learned.history.stopped_because):
         raise KeyboardInterrupt
     sampled: ByteArray = sample(learned.mixture, n_sampled, random_state=seed)

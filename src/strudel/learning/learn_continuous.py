@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 
+from strudel._compiling import now
 from strudel.circuits.circuit import Circuit
 from strudel.errors import AlikeComponentsWarning
 from strudel.learning.history import MixtureHistory
@@ -80,14 +81,14 @@ def _try(
     rows: Prepared, learner: MixtureLearner, method: Continuous, structure: Circuit, n_splits: int
 ) -> LearnedMixture:
     """A short run, to compare structures."""
-    started = rows.journal.now()
+    started = now()
     short = replace(method, n_runs=1, max_iter=-(-method.max_iter // SHORT))
     words = f"structure with {n_splits} splits, "
     with warnings.catch_warnings():  # what is said of it, only the last run says
         warnings.simplefilter("ignore", AlikeComponentsWarning)
         learned = _train(rows, learner, short, structure, n_splits, words)
     n_points, valid = learned.chosen["n_components"], learned.chosen["valid"]
-    trial = Trial(n_splits, n_points, 1, 0.0, valid, rows.journal.now() - started)
+    trial = Trial(n_splits, n_points, 1, 0.0, valid, now() - started)
     learner.trials.append(trial)
     learner.report.say("choice", describe(trial), len(learner.trials), valid)
     return learned
@@ -123,7 +124,6 @@ def _train(
         ),
         rng=rows.rng,
         on_iteration=on_iteration,
-        journal=rows.journal,
     )
     chosen = learner.chosen(rows, mixture, n_splits, mixture.n_components)
     return LearnedMixture(mixture, history, chosen)

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from strudel._torch import has_torch
+from strudel.circuits.mixture import Mixture
+from strudel.learning.history import MixtureHistory
 from strudel.learning.incomplete.known_shares import with_known_shares
+from strudel.learning.incomplete.structural_em import mean_of_known, refit_mixture
 from strudel.learning.learn_kinds import learn_kinds
 from strudel.learning.mixture_learner import (
     LearnedMixture,
@@ -17,16 +22,25 @@ from strudel.learning.mixture_learner import (
     learn_one_mixture,
 )
 from strudel.learning.mixture_methods import Auto
+from strudel.learning.mixtures.em import MixtureData, best_prior, train_runs
 from strudel.learning.prepared_rows import Prepared
+from strudel.queries.mixture_likelihood import rows_responsibilities
 
 MANY_CELLS = 2**17  # of the training rows, from which "auto" also tries networks
 
 
-def learn_mixture(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
-    """The best mixture. By "auto" without networks, the average of several kinds."""
+def learn_mixture(
+    rows: Prepared, learner: MixtureLearner, start: Mixture | None = None
+) -> LearnedMixture:
+    """The best mixture; by "auto" without networks, the average of several kinds.
+
+    With a `start`, EM goes on with the components of that mixture.
+    """
     task, method = learner.task, learner.task.method
     has_networks = task.effort.has_networks and needs_networks(rows)
-    if not isinstance(method, Auto) or method.continuous or has_networks:
+    if start is not None:
+        learned = go_on_with(start.with_table_code(None), rows, learner)
+    elif not isinstance(method, Auto) or method.continuous or has_networks:
         learned = learn_one_mixture(rows, learner)
     else:
         learned = learn_kinds(rows, learner.by_em(task))
@@ -37,6 +51,38 @@ def learn_mixture(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
         except KeyboardInterrupt:
             learned.history.stopped_because = "interrupted"
     return replace(learned, mixture=rows.whole(mixture))
+
+
+def go_on_with(start: Mixture, rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
+    """A mixture after steps of EM on all rows; the start itself if it remains better."""
+    options = replace(
+        learner.task.options,
+        n_components=start.n_components,
+        n_runs=1,
+        n_init=1,
+        max_seconds=learner.clock.left(),
+    )
+    found: list[MixtureHistory] = []
+
+    def on_iteration(history: MixtureHistory) -> None:
+        found[:] = [history]
+        learner.report.train_step(history)
+
+    if rows.gaps is None:
+        data = MixtureData.of(start.structure, rows.train, rows.valid, options)
+        share = rows_responsibilities(start, data.rows.unpack().astype(np.float64))
+        runs = train_runs(data, options, rows.rng, on_iteration, first_share=share)
+        mixture = runs.mixtures(best_prior(data, [runs], options))[0]
+    else:
+        mixture = refit_mixture(start, rows.gaps, options, 1, learner.clock)
+        found = [MixtureHistory()]
+        for one in (start, mixture):
+            train, valid = (mean_of_known(one, rows.gaps, part) for part in ("train", "valid"))
+            found[0].add(train, valid, options.tol)
+    part = "train" if rows.valid is None else "valid"
+    before, after = (rows.mean_log_likelihood(one, part) for one in (start, mixture))
+    chosen = {"n_components": start.n_components, "n_runs": 1, "valid": max(before, after)}
+    return LearnedMixture(start if before > after else mixture, found[0], chosen)
 
 
 def needs_networks(rows: Prepared) -> bool:

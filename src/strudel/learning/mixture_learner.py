@@ -273,7 +273,6 @@ class MixtureLearner:
             np.random.default_rng(seeded.randint(2**31)),
             self.task.search,
             names=rows.names,
-            journal=rows.journal,
         )
         task, seconds = self.task, self.task.options.max_seconds
         if seconds is not None:
@@ -283,7 +282,7 @@ class MixtureLearner:
                 options=replace(task.options, max_seconds=share),
                 search=replace(task.search, max_seconds=STRUCTURE_SHARE * share),
             )
-        clock = Clock(task.options.max_seconds, rows.journal.now)
+        clock = Clock(task.options.max_seconds)
         learned = learn_one_mixture(sample, MixtureLearner(task, clock, self.report, self.trials))
         return replace(learned, mixture=sample.whole(learned.mixture))
 
@@ -352,7 +351,6 @@ class MixtureLearner:
                     max_seconds=self.clock.left(),
                     rng=rows.rng,
                     on_trial=on_trial,
-                    journal=rows.journal,
                     prefers_small=task.averages_all_it_can and rows.encoder is not None,
                 )
                 choice = chooser.run(snapshot, prefixes, rows.train, rows.valid, grow_on, narrow)
@@ -412,7 +410,7 @@ class MixtureLearner:
             n_runs=n_runs or self.task.options.n_runs,
             max_seconds=self.clock.left(),
         )
-        mixture = rows.train_mixture(structure, method, options, on_iteration, rows.journal)
+        mixture = rows.train_mixture(structure, method, options, on_iteration)
         # Boosting may stop before it has all, and a mixture of few rows have fewer.
         size = mixture.n_components if is_boosted else min(n_components, mixture.n_components)
         chosen = self.chosen(rows, mixture, n_splits, size)
@@ -430,7 +428,7 @@ class MixtureLearner:
             max_iter=1,
             max_seconds=None,
         )
-        mixture = rows.train_mixture(structure, EM(), quick, found.append, None)
+        mixture = rows.train_mixture(structure, EM(), quick, found.append)
         found[-1].stopped_because = "interrupted"
         return LearnedMixture(mixture, found[-1], self.chosen(rows, mixture, n_splits, 1))
 

@@ -37,13 +37,11 @@ from strudel.learning.incomplete.first_completion import (
 )
 from strudel.learning.incomplete.structural_em import Completable, mean_of_known
 from strudel.learning.incomplete.unknown_columns import with_coins
-from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import BaggedEM, Boosting, Method, MixtureOptions
 from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
 from strudel.learning.mixtures.boosting import fit_boosted_mixture
 from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.parameters import fit_parameters
-from strudel.learning.resume import digest_of_rows, open_journal
 from strudel.learning.search.learn_structure import Grown, first_circuit, grow
 from strudel.learning.search_options import SearchOptions
 from strudel.queries.likelihood import rows_log_likelihood
@@ -51,7 +49,7 @@ from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN
 from strudel.tables.coded_rows import CodedNames, table_log_density
 from strudel.tables.encoder import TableEncoder, fitted_encoder, new_encoder
-from strudel.tables.input_table import is_binary, n_rows_of, take_rows
+from strudel.tables.input_table import is_binary, n_rows_of, take_rows, text_names
 
 FEWEST_COPIES = 4  # of a search for one circuit: on one, chance stops it too early
 CONTINUED = {
@@ -68,10 +66,9 @@ class FitInput:
     y: Any
     X_valid: Any
     sample_weight: Any
-    checkpoint: Any
     estimator: Any  # with the options encoder, constraint, validation_fraction and n_jobs
     random_state: np.random.RandomState
-    last: Circuit | None = None  # of an earlier fit, to continue from
+    last: Model | None = None  # of an earlier fit, to continue from
     is_restricted: bool = False  # whether all rows of that circuit satisfy the constraint
     check_features: Callable[[Any, AnyArray], None] = lambda X, table: None  # those of that fit
 
@@ -112,7 +109,6 @@ class Prepared(ABC):
     rng: np.random.Generator
     start: Circuit | None = None  # where a constraint or an earlier fit makes the search start
     columns: Sequence[Any] | None = None  # whose codes are respected
-    journal: Journal = field(default_factory=Journal)
     features: Any = None  # a table with the names or the number of the columns
     encoder: TableEncoder | None = None
     data: dict[str, Any] = field(default_factory=dict)  # of the table, for provenance
@@ -155,7 +151,6 @@ class Prepared(ABC):
         method: Method,
         options: MixtureOptions,
         on_iteration: Callable[[MixtureHistory], None],
-        journal: Journal | None,
     ) -> Mixture:
         """Train a mixture on one structure."""
 
@@ -166,6 +161,12 @@ class Prepared(ABC):
     def whole(self, model: Any) -> Any:
         """A model of the rows as one of all columns."""
         return model
+
+    def named(self, model: Any) -> Any:
+        """A model of the rows as one of all columns, by their names."""
+        if self.encoder is not None:
+            return self.whole(model).with_names(CodedNames(self.encoder.code_))
+        return self.whole(model).with_names(text_names(self.features))
 
     @property
     def gaps_of_all_columns(self) -> Completable | None:
@@ -247,7 +248,6 @@ class PreparedRows(Prepared):
             rng=self.rng,
             on_split=on_split,
             start=self.start,
-            journal=self.journal,
         )
 
     def fit_parameters(self, circuit: Circuit, pseudocount: float) -> Circuit:
@@ -260,15 +260,14 @@ class PreparedRows(Prepared):
         method: Method,
         options: MixtureOptions,
         on_iteration: Callable[[MixtureHistory], None],
-        journal: Journal | None,
     ) -> Mixture:
         """Train a mixture on one structure."""
         learn: Callable[..., Mixture] = fit_mixture
-        arguments: dict[str, Any] = {"journal": journal}
+        arguments: dict[str, Any] = {}
         if isinstance(method, BaggedEM):
             learn, arguments["n_bags"] = fit_bagged_mixture, method.n_bags
-        elif isinstance(method, Boosting):  # begins again after a checkpoint
-            learn, arguments = fit_boosted_mixture, {}
+        elif isinstance(method, Boosting):
+            learn = fit_boosted_mixture
         return learn(
             structure,
             self.train,
@@ -302,7 +301,8 @@ class PreparedRows(Prepared):
 
 def prepare_rows(given: FitInput, search: SearchOptions) -> PreparedRows:
     """Check everything, then hold out validation rows if there are none."""
-    estimator, start = given.estimator, given.last
+    estimator, last = given.estimator, given.last
+    start = last.structure if isinstance(last, Mixture) else last
     X, y, X_valid, sample_weight = given.X, given.y, given.X_valid, given.sample_weight
     # Nothing is kept before all is learned: what is refused leaves a fitted model alone.
     numbers = None  # of the rows in the table that was given
@@ -355,13 +355,9 @@ def prepare_rows(given: FitInput, search: SearchOptions) -> PreparedRows:
         is_restricted=given.is_restricted,
         n_jobs=estimator.n_jobs,
     )
-    journal = open_journal(
-        given.checkpoint, estimator, lambda: digest_of_rows(rows.train, rows.valid, rows.start)
-    )
     return replace(
         rows,
         log_density=_mean_densities(density, density_valid, whole_weight, held),
-        journal=journal,
         features=X if hasattr(X, "columns") else table,
         encoder=encoder,
         data=_describe(table),
@@ -401,7 +397,6 @@ def rows_of_codes(
     constraint: Any = None,
     is_restricted: bool = False,
     n_jobs: int | None = None,
-    journal: Journal | None = None,
 ) -> PreparedRows:
     """Pack checked rows, complete them where values are unknown, and apply the constraint.
 
@@ -436,7 +431,6 @@ def rows_of_codes(
         rng=rng,
         start=start,
         columns=search.columns,
-        journal=journal or Journal(),
         incomplete=incomplete,
     )
 

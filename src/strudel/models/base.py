@@ -17,7 +17,6 @@ from strudel import algebra, explorer, predictions, queries
 from strudel._display import plotting
 from strudel._numba import use_threads
 from strudel._types import ByteArray, FloatArray
-from strudel.circuits.circuit import Circuit
 from strudel.data.lazy import is_lazy
 from strudel.data.validation import (
     check_binary,
@@ -34,7 +33,7 @@ from strudel.queries.arguments import log_density_in
 from strudel.queries.by_block import by_block
 from strudel.queries.columns.pair_check import Check, check_codes, most_rows
 from strudel.queries.likelihood import rows_log_likelihood
-from strudel.queries.model import model_of
+from strudel.queries.model import Model, model_of
 from strudel.tables.coded_rows import CodedNames, coded_table
 from strudel.tables.encoder import TableEncoder
 from strudel.tables.input_table import names_to_match, text_names
@@ -175,8 +174,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         y: Any,
         X_valid: Any,
         sample_weight: Any,
-        checkpoint: Any,
-        last: Circuit | None = None,
+        last: Model | None = None,
         is_restricted: bool = False,
     ) -> FitInput:
         """What `fit` was given, after the checks that scikit-learn makes."""
@@ -188,7 +186,6 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
             y,
             X_valid,
             sample_weight,
-            checkpoint,
             self,
             check_random_state(self.random_state),
             last,
@@ -196,8 +193,8 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
             lambda X, table: _check_features(self, X, table, reset=False),
         )
 
-    def _keep(self, rows: Prepared, log_likelihoods: LogLikelihoods, checkpoint: Any) -> Self:
-        """Keep what all fits know of their rows; there is nothing left to continue."""
+    def _keep(self, rows: Prepared, log_likelihoods: LogLikelihoods) -> Self:
+        """Keep what all fits know of their rows."""
         validate_data(self, rows.features, reset=True, skip_check_array=True)
         keep_encoder(self, rows.encoder)
         self.data_ = rows.data
@@ -206,8 +203,6 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
             log_likelihoods.train + train, log_likelihoods.valid + valid
         )
         self.held_out_rows_ = rows.held_out
-        if checkpoint is not None:
-            checkpoint.remove()
         return self
 
     def _check_fit(self, rows: Prepared) -> Self:

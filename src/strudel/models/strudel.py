@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -12,9 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from strudel._torch import find_device, need_torch
 from strudel._types import FloatArray, IntArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_common_options, check_count
 from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
+from strudel.learning.best_so_far import BestSoFar, kept_in, model_in
 from strudel.learning.constraint import check_vtree
 from strudel.learning.effort import ACCURATE, EFFORTS
 from strudel.learning.fit import fit_circuit, fit_mixture
@@ -38,6 +42,7 @@ from strudel.learning.search_options import SEARCHES, BestFirst, Greedy, SearchO
 from strudel.models.base import DensityEstimator, QueryMethods
 from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
+from strudel.queries.model import Model, model_of
 from strudel.tables.input_table import rows_like
 
 MOST_POINTS = 4096  # where a network ties the components: they cost less, and more of them help
@@ -211,8 +216,8 @@ class Strudel(StrudelOptions, DensityEstimator):
         *,
         X_valid: Any = None,
         sample_weight: Any = None,
-        warm_start: bool = False,
-        checkpoint: Any = None,
+        warm_start: Any = False,
+        save_to: str | os.PathLike[str] | None = None,
         callback: Callback | None = None,
     ) -> Strudel:
         """Learn from rows; some of their values may be unknown.
@@ -230,16 +235,20 @@ class Strudel(StrudelOptions, DensityEstimator):
             Rows that decide when to stop; by default a part of `X` is held out.
         sample_weight : array-like of shape (n_rows,), optional
             How often each row counts.
-        warm_start : bool, default=False
-            Whether to continue from `circuit_`, a single circuit which may come from a file,
-            instead of starting again; the columns must be the same, and every row must be possible
-            in it. `init` and `vtree` then do not matter, `max_splits` and `max_seconds` count from
-            here, and `history_` continues from the best circuit. What an earlier constraint
-            excludes stays excluded; a constraint that `circuit_` was not learned under is
-            multiplied in first. With the same rows, give `X_valid` or a number as `random_state`:
-            otherwise rows that it has learned from are held out to decide when to stop.
-        checkpoint : Checkpoint, optional
-            A file from which a fit that was killed continues. Boosting starts again.
+        warm_start : bool, model or path, default=False
+            What to continue from instead of starting again: True for `circuit_`, or a circuit, a
+            mixture, an estimator or a file of one. The columns must be the same, and every row must
+            be possible in it. From a single circuit the search goes on: `init` and `vtree` do not
+            matter, `max_splits` and `max_seconds` count from here, and with True `history_`
+            continues from the best circuit. What an earlier constraint excludes stays excluded; a
+            constraint that `circuit_` was not learned under is multiplied in first. From a mixture,
+            its components learn on by EM, with their structure and number as they are; it is kept
+            as it was where that does not help. With the same rows, give `X_valid` or a number as
+            `random_state`: otherwise rows that it has learned from are held out to decide when to
+            stop.
+        save_to : path-like, optional
+            A file for the best model so far, which is written about every minute, complete or not
+            at all, and at the end. If the fit is killed, it can go on from there with `warm_start`.
         callback : callable, optional
             Called after every step with a `Progress`: the stage, the step, the log-likelihoods so
             far and the seconds. A `KeyboardInterrupt` raised in it ends the fit like Ctrl-C.
@@ -252,13 +261,49 @@ class Strudel(StrudelOptions, DensityEstimator):
         check_common_options(self)
         if self.preset is not None:
             check_choice("preset", self.preset, tuple(PRESETS))
-        if self.is_single:
-            return self._fit_circuit(X, y, X_valid, sample_weight, warm_start, checkpoint, callback)
-        if warm_start:
+        last = self._last(warm_start, X)
+        given = (X, y, X_valid, sample_weight, last, callback)
+        if save_to is None:
+            return self._fit_circuit(*given) if self.is_single else self._fit_mixture(*given)
+        keeper = BestSoFar(save_to, (Circuit,) if self.is_single else (Circuit, Mixture))
+        with kept_in(keeper):
+            self._fit_circuit(*given) if self.is_single else self._fit_mixture(*given)
+        keeper.write(self.circuit_)
+        return self
+
+    def _last(self, warm_start: Any, X: Any) -> Model | None:
+        """The model to continue from, if there is one."""
+        if warm_start is None or warm_start is False:
+            return None
+        if is_lazy(X):
+            raise ValueError("warm_start needs all rows in memory: take a sample of the rows.")
+        if isinstance(warm_start, str | os.PathLike):
+            warm_start = model_in(warm_start)
+        last = getattr(self, "circuit_", None) if warm_start is True else model_of(warm_start)
+        if self.is_single and isinstance(last, Mixture):
             raise ValueError(
-                "warm_start continues from a single circuit: use n_components=1, or fit again."
+                f"A fit with n_components=1 continues from a single circuit, but warm_start has "
+                f"{last.n_components} components: use n_components='auto'."
             )
-        return self._fit_mixture(X, y, X_valid, sample_weight, checkpoint, callback)
+        if last is not None and not self.is_single:
+            self._check_goes_on(last)
+        return last
+
+    def _check_goes_on(self, last: Model) -> None:
+        """Refuse options that components which learn on by EM cannot follow."""
+        if isinstance(last, Circuit):
+            raise ValueError(
+                "warm_start has a single circuit, from which a fit with n_components=1 continues."
+            )
+        wrong = ""
+        if self.constraint is not None:
+            wrong = "no constraint, but there is one"
+        elif self.n_components not in ("auto", last.n_components):
+            wrong = f"n_components='auto' or {last.n_components}, but it is {self.n_components!r}"
+        elif not isinstance(named_options("method", self.method, METHODS), EM | Auto):
+            wrong = f"the method em, but method is {self.method!r}"
+        if wrong:
+            raise ValueError(f"A fit that continues from a mixture takes {wrong}.")
 
     @property
     def is_single(self) -> bool:
@@ -281,27 +326,22 @@ class Strudel(StrudelOptions, DensityEstimator):
         y: Any,
         X_valid: Any,
         sample_weight: Any,
-        warm_start: bool,
-        checkpoint: Any,
+        last: Model | None,
         callback: Callback | None,
     ) -> Strudel:
         """Learn one circuit."""
         search, sampled_rows = self._circuit_options()
-        last = None
-        if warm_start:
-            if is_lazy(X):
-                raise ValueError("warm_start needs all rows in memory: take a sample of the rows.")
-            last = getattr(self, "circuit_", None)
+        is_own = last is not None and last is getattr(self, "circuit_", None)
         # A circuit from a file may have been learned under anything.
-        is_restricted = last is not None and _is_same(
+        is_restricted = is_own and _is_same(
             self.constraint, getattr(self, "_constraint_of_circuit", False)
         )
-        given = self._fit_input(X, y, X_valid, sample_weight, checkpoint, last, is_restricted)
+        given = self._fit_input(X, y, X_valid, sample_weight, last, is_restricted)
         with Reporter(callback, self.verbose) as report:
             fitted = fit_circuit(given, search, sampled_rows, report)
-        self._keep(fitted.rows, fitted.log_likelihoods, checkpoint)
+        self._keep(fitted.rows, fitted.log_likelihoods)
         self.circuit_: Any = fitted.circuit.with_names(self._feature_names())
-        is_longer = last is not None and isinstance(getattr(self, "history_", None), History)
+        is_longer = is_own and isinstance(getattr(self, "history_", None), History)
         history = fitted.history
         self.history_: Any = history.after(self.history_) if is_longer else history
         self.chosen_: dict[str, Any] = {}
@@ -344,7 +384,7 @@ class Strudel(StrudelOptions, DensityEstimator):
         y: Any,
         X_valid: Any,
         sample_weight: Any,
-        checkpoint: Any,
+        last: Model | None,
         callback: Callback | None,
     ) -> Strudel:
         """Learn a mixture."""
@@ -364,10 +404,10 @@ class Strudel(StrudelOptions, DensityEstimator):
                 "the splits of a partitioned table are chosen: leave it out for a table in memory, "
                 "or if both are given."
             )
-        given = self._fit_input(X, y, X_valid, sample_weight, checkpoint)
+        given = self._fit_input(X, y, X_valid, sample_weight, last)
         with Reporter(callback, self.verbose) as report:
             fitted = fit_mixture(given, task, report)
-        self._keep(fitted.rows, fitted.log_likelihoods, checkpoint)
+        self._keep(fitted.rows, fitted.log_likelihoods)
         self.circuit_ = fitted.mixture.with_names(self._feature_names())
         self.history_ = fitted.history
         self.chosen_ = fitted.chosen

@@ -13,7 +13,6 @@ from strudel.cli import cluster
 from strudel.cli.commands import fit
 from strudel.cli.commands.fit import default_output
 from strudel.cli.fit_tables import read_tables
-from strudel.io import model_file
 from strudel.io.model_file import load
 from strudel.queries.likelihood import log_likelihood
 from strudel.queries.marginal import log_marginal
@@ -205,20 +204,6 @@ def test_a_model_outlives_a_late_interrupt(run, visits, tmp_path, monkeypatch, l
     assert run("fit", "--components", 1, visits, "-o", path, *OPTIONS)[0] != 0
     assert load(path).circuit_.feature_names == NAMES
     assert not path.with_name("out.strudel.part").exists()
-
-
-@pytest.mark.compiled
-def test_the_checkpoint_stays_until_the_model_is_written(run, visits, tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise OSError("the disk is full")
-
-    monkeypatch.setattr(model_file, "save", full)
-    path = tmp_path / "out.strudel"
-    assert (
-        run("fit", "--components", 1, visits, "-o", path, "--checkpoint-seconds", 0, *OPTIONS)[0]
-        != 0
-    )
-    assert path.with_name("out.strudel.part").exists()
 
 
 def write_people(folder, n_rows, seed):

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 import oracle
-from killed_fits import DyingCheckpoint, Killed
 from makers import rows_of_kinds
 from strudel import Continuous, Strudel, load, log_likelihood, save
 from strudel.data import pack_columns
 from strudel.errors import AlikeComponentsWarning, InterruptedWarning
-from strudel.io import Checkpoint
 from strudel.learning import MixtureOptions, fit_mixture, fit_parameters
 from strudel.learning.mixture_methods import METHODS
 from strudel.learning.options import named_options
@@ -334,19 +332,6 @@ def test_an_interrupt_in_a_second_run_keeps_the_first():
 def test_a_time_limit_ends_a_fit():
     model = estimator(max_seconds=1e-3, max_splits=None).fit(rows_of_kinds())
     assert model.history_.stopped_because == "max_seconds"
-
-
-@pytest.mark.compiled
-def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(tmp_path):
-    X, path = rows_of_kinds(), tmp_path / "fit.part"
-    method = Continuous(**SMALL.get_params() | {"n_runs": 2})
-    expected = estimator(method=method).fit(X)
-    for n_writes in (4, 50):
-        with pytest.raises(Killed):
-            estimator(method=method).fit(X, checkpoint=DyingCheckpoint(path, n_writes))
-    model = estimator(method=method).fit(X, checkpoint=Checkpoint(path))
-    np.testing.assert_array_equal(model.circuit_.edge_log_theta, expected.circuit_.edge_log_theta)
-    np.testing.assert_array_equal(model.history_.valid, expected.history_.valid)
 
 
 # Points that are alike

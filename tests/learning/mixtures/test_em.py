@@ -20,7 +20,6 @@ from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import average
 from strudel.data import pack_columns
 from strudel.learning import MixtureOptions, fit_mixture, fit_parameters
-from strudel.learning.journal import Journal
 from strudel.learning.mixtures import shared_flows
 from strudel.learning.mixtures.em import MixtureData, train_runs
 from strudel.learning.mixtures.em_steps import Ensemble, weighted_sums
@@ -419,12 +418,3 @@ def test_names_are_kept():
     circuit = figure_1_circuit().with_names(tuple("abcd"))
     mixture = fit_mixture(circuit, sample(circuit, 20, random_state=0), 2, rng=0)
     assert mixture.feature_names == tuple("abcd")
-
-
-def test_a_journal_that_nobody_saves_keeps_nothing():
-    journal = Journal()
-    fit_mixture(
-        figure_1_circuit(), sample(figure_1_circuit(), 50, random_state=0), 2, journal=journal
-    )
-    assert journal.sections
-    assert not any(section.arrays for section in journal.sections)

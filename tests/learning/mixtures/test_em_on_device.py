@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from killed_fits import DyingCheckpoint, Killed
-from strudel import BaggedEM, Strudel, log_likelihood
+from strudel import Strudel, log_likelihood
 from strudel.data import pack_columns
 from strudel.errors import InterruptedWarning
-from strudel.io import Checkpoint
 from strudel.learning import MixtureOptions, fit_mixture
 from strudel.learning.mixtures import shared_flows
 from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
@@ -256,23 +254,6 @@ def test_a_time_limit_ends_a_fit(device):
     assert model.history_.stopped_because == "max_seconds"
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"n_components": 3}, {"n_components": 3, "method": BaggedEM(n_bags=2)}],
-    ids=["em", "bagged_em"],
-)
-def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(device, options, tmp_path):
-    X, path = rows_of_kinds(), tmp_path / "fit.part"
-    options = {"max_splits": 2, "random_state": 0, "device": device, **options}
-    expected = Strudel(**options).fit(X)
-    for n_writes in (4, 3):
-        with pytest.raises(Killed):
-            Strudel(**options).fit(X, checkpoint=DyingCheckpoint(path, n_writes))
-    model = Strudel(**options).fit(X, checkpoint=Checkpoint(path))
-    np.testing.assert_array_equal(model.circuit_.edge_log_theta, expected.circuit_.edge_log_theta)
-    np.testing.assert_array_equal(model.history_.valid, expected.history_.valid)
-
-
 # Options
 
 
@@ -324,19 +305,3 @@ def test_sums_of_short_long_and_empty_segments(device, monkeypatch):
         segments = em_on_device.Segments.of(data.choices, length)
         assert (segments.piece_first is None) == (most == 1000)
         torch.testing.assert_close(segments.sums(lines), expected)
-
-
-def test_a_structure_that_grows_on_is_continued_after_a_fit_was_killed(
-    device, tmp_path, monkeypatch
-):
-    X, path = rows_of_kinds(), tmp_path / "fit.part"
-    monkeypatch.setattr("strudel.learning.mixture_learner.STAGES", (2, 5, None))
-    monkeypatch.setattr("strudel.learning.mixtures.choose.WORTH_GROWING", -1.0)
-    options = {"n_components": "auto", "max_components": 30, "random_state": 0, "device": device}
-    expected = Strudel(**options).fit(X)
-    for n_writes in (1, 9, 20, 30):
-        with pytest.raises(Killed):
-            Strudel(**options).fit(X, checkpoint=DyingCheckpoint(path, n_writes))
-    model = Strudel(**options).fit(X, checkpoint=Checkpoint(path))
-    assert model.chosen_ == expected.chosen_
-    np.testing.assert_array_equal(model.circuit_.edge_log_theta, expected.circuit_.edge_log_theta)

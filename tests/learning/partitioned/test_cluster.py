@@ -3,9 +3,6 @@
 import logging
 import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +16,6 @@ from partitioned_tables import (
     people,
 )
 from strudel import EM, Strudel, most_probable_state
-from strudel.io import Checkpoint
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -112,60 +108,6 @@ def test_rows_with_gaps_outlive_a_worker(client, partly):
     assert np.array_equal(model.circuit_.edge_left, partly.circuit_.edge_left)
     values = (one.circuit_.edge_log_theta for one in (model, partly))
     np.testing.assert_allclose(*values, rtol=1e-9)
-
-
-CLIENT = """
-import os, signal, sys
-sys.path.insert(0, {tests!r})
-from distributed import Client
-from strudel import EM, Strudel
-from strudel.io import Checkpoint
-from partitioned_tables import TRAIN, VALID, in_parts
-
-client, steps = Client({address!r}), []
-
-def die(progress):
-    if progress.stage == {stage!r}:
-        steps.append(None)
-    if len(steps) == {step}:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-Strudel(**{options!r}).fit(
-    in_parts(TRAIN, {{90, 200}}),
-    X_valid=in_parts(VALID, {{50}}),
-    checkpoint=Checkpoint({path!r}, seconds=0),
-    callback=die,
-)
-"""
-
-
-@pytest.mark.parametrize("kind", ["circuit", "mixture"])
-def test_a_client_that_is_killed_can_be_resumed(client, circuit, mixture, tmp_path, kind):
-    path = tmp_path / "fit.part"
-    options = {"n_components": 1, **CIRCUIT} if kind == "circuit" else MIXTURE
-    address = client.scheduler.address
-    tests = str(Path(__file__).parents[2])
-    stage, step = ("structure", 8) if kind == "circuit" else ("training", 4)
-    code = CLIENT.format(
-        tests=tests,
-        address=address,
-        stage=stage,
-        step=step,
-        options=options,
-        path=str(path),
-    )
-    died = subprocess.run([sys.executable, "-c", code], check=False, timeout=300)
-    assert died.returncode == -signal.SIGKILL
-    assert path.exists()
-    steps = []
-    X, V = tables()
-    model = Strudel(**options).fit(X, X_valid=V, checkpoint=Checkpoint(path), callback=steps.append)
-    if kind == "circuit":
-        assert_same_search(circuit, model)
-        assert len(steps) <= 15 - 7, "it began anew"
-    else:
-        assert_same_mixture(mixture, model)
-        assert len(steps) <= 7 - 3
 
 
 @pytest.mark.parametrize("n_workers", [1, 4])

@@ -11,7 +11,6 @@ from strudel.circuits import figure_1_circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.mixture import as_mixture
 from strudel.errors import NothingKnownWarning
-from strudel.io import Checkpoint
 from strudel.learning.incomplete.expected_flows import Passes, expected_flows
 from strudel.learning.mixture_methods import EM
 from strudel.learning.partitioned.engines import Here
@@ -274,24 +273,3 @@ def test_columns_of_a_frame_may_have_gaps():
     codes = model.encoder_.transform(filled)
     assert np.isfinite(model.score(filled))
     assert codes.shape[1] == model.circuit_.n_vars
-
-
-@pytest.mark.compiled
-def test_a_fit_that_was_killed_goes_on_to_the_same_circuit(circuit, tmp_path):
-    class Killed(BaseException):
-        pass
-
-    def kill(progress):
-        if progress.step == 3:
-            raise Killed
-
-    path = tmp_path / "part"
-    X, V = in_parts(PARTLY, {100}), in_parts(PARTLY_VALID, ())
-    checkpoint = Checkpoint(path, seconds=0.0)
-    with pytest.raises(Killed):
-        Strudel(n_components=1, **CIRCUIT).fit(X, X_valid=V, checkpoint=checkpoint, callback=kill)
-    assert path.exists()
-    other = Strudel(n_components=1, **CIRCUIT).fit(
-        in_parts(PARTLY, {7, 200}), X_valid=V, checkpoint=Checkpoint(path)
-    )
-    assert_nearly_same(circuit.circuit_, other.circuit_)

@@ -15,7 +15,6 @@ from strudel import Strudel, load_dataset, log_likelihood
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import pack_columns
-from strudel.errors import JournalError
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES
 from strudel.learning.growing.operations import Operation, apply
@@ -53,8 +52,8 @@ def growing_circuit(X, seed, weight=None, init="independent"):
     return GrowingCircuit(circuit, pack_columns(X, weight), pack_columns(X[:9]), pseudocount=0.0)
 
 
-def search_of(growing, search, scores=None):
-    return ScoredSearch(growing, LearnPsddPolicy(growing, search.search), scores)
+def search_of(growing, search):
+    return ScoredSearch(growing, LearnPsddPolicy(growing, search.search))
 
 
 def clone_of(steps, n):
@@ -424,15 +423,3 @@ def test_it_reaches_what_the_paper_reports_of_learnpsdd(name, paper, data_folder
 def test_wrong_options_say_what_is_expected(wrong, message):
     with pytest.raises(ValueError, match=message):
         search_options(**({"search": "learnpsdd"} | wrong))
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize("name", ["changed_below", "edge_time"])
-def test_recorded_scores_from_the_future_are_refused(name):
-    growing = growing_circuit(clusters(0), 0)
-    search = options()
-    scores = search_of(growing, search).scores()
-    search_of(growing, search, scores)
-    scores[name][:] = 50  # nothing would ever be current
-    with pytest.raises(JournalError, match="damaged"):
-        search_of(growing, search, scores)

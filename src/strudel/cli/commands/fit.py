@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from strudel.cli.checkpoints import ResumeOption, SecondsOption, open_checkpoint
 from strudel.cli.cluster import SchedulerOption, WorkersOption, use_workers
 from strudel.cli.commands.score import mean_log_likelihood
 from strudel.cli.console import (
@@ -207,8 +206,6 @@ def fit(
             help="Where to write the model; DATA's name with .strudel by default.",
         ),
     ] = None,
-    resume: ResumeOption = None,
-    checkpoint_seconds: SecondsOption = 60.0,
     as_json: JsonOption = False,
     quiet: Annotated[
         bool,
@@ -220,9 +217,7 @@ def fit(
     """Learn a circuit, a mixture of circuits or a classifier, and write it to a file.
 
     A dataset brings its own validation and test rows; unknown values (empty, ?, NA) are summed out.
-    Ctrl-C or SIGTERM ends the search and keeps the best model so far. After a fit
-    that was killed, --resume continues from its checkpoint, MODEL.part, to the same model;
-    boosting starts again.
+    Ctrl-C or SIGTERM ends the search and keeps the best model so far.
 
     Partitioned tables are never in memory as a whole: rows stay on the workers (--workers,
     --scheduler), or are read one partition at a time.
@@ -258,7 +253,6 @@ def fit(
     model = density_estimator(given, settings or [])
     formula = None if constraint is None else read_constraint(constraint)
     with use_workers(workers, scheduler, quiet) as n_workers:
-        checkpoint = open_checkpoint(path, resume, checkpoint_seconds)
         started = time.perf_counter()
         parts = read_tables(
             data,
@@ -279,7 +273,7 @@ def fit(
         if model.is_single:
             live = CircuitProgress(options_of(model)["patience"], quiet)
         with caught_warnings() as messages, live as progress:
-            model.fit(train.X, X_valid=X_valid, checkpoint=checkpoint, callback=progress.update)
+            model.fit(train.X, X_valid=X_valid, callback=progress.update)
         learning, compiling = now() - started, (compiled() - before).seconds
         if isinstance(formula, str):  # which a file can hold
             model.constraint = formula
@@ -289,7 +283,6 @@ def fit(
             if not math.isnan(value)
         }
         _keep(model, train, path, likelihood)  # before partitioned rows are read once more
-        checkpoint.end()
         try:
             if "test" in parts:
                 likelihood["test"] = mean_log_likelihood(model, parts["test"].X)

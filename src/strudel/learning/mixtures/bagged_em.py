@@ -21,7 +21,6 @@ from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
 from strudel.learning.history import MixtureHistory
-from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, Runs, best_prior, train_runs
 from strudel.learning.mixtures.shared_flows import Choices
@@ -40,7 +39,6 @@ def fit_bagged_mixture(
     options: MixtureOptions | None = None,
     rng: np.random.Generator | int | None = None,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
-    journal: Journal | None = None,
 ) -> Mixture:
     """Average mixtures that EM fits to bootstrap samples of the rows.
 
@@ -56,11 +54,10 @@ def fit_bagged_mixture(
 
     def train(first: int, limits: MixtureOptions) -> Runs:
         batch = bags[first : first + limits.n_runs]
-        return train_runs(data, limits, rng, on_iteration, batch, journal)
+        return train_runs(data, limits, rng, on_iteration, batch)
 
     n_rows = max(bag.n_rows for bag in [*data.train, *data.valid])
-    clock = now if journal is None else journal.now
-    parts = train_batches(train, n_batches(n_rows, data.choices, options), options, clock)
+    parts = train_batches(train, n_batches(n_rows, data.choices, options), options)
     prior = best_prior(data, parts, options)
     mixtures = [mixture for runs in parts for mixture in runs.mixtures(prior)]
     return average(mixtures).with_names(circuit.feature_names)
@@ -70,16 +67,15 @@ def train_batches(
     train: Callable[[int, MixtureOptions], Runs],
     n_batches: int,
     options: MixtureOptions,
-    clock: Callable[[], float] = now,
 ) -> list[Runs]:
     """Train all runs, one batch after the other; `train` gets the first of a batch, and options."""
     parts: list[Runs] = []
-    started = clock()
+    started = now()
     try:
         for i, batch in enumerate(np.array_split(np.arange(options.n_runs), n_batches)):
             limits = replace(options, n_runs=len(batch))
             if options.max_seconds is not None:  # what is left, in even parts
-                left = max(options.max_seconds - (clock() - started), 0.0)
+                left = max(options.max_seconds - (now() - started), 0.0)
                 limits = replace(limits, max_seconds=left / (n_batches - i))
             parts.append(train(int(batch[0]), limits))
             if parts[-1].history.stopped_because == "interrupted":

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +26,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
+from strudel.learning.best_so_far import offer
 from strudel.learning.history import MixtureHistory
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData
@@ -63,7 +65,8 @@ def fit_boosted_mixture(
             if not growing.add_component():
                 history.stopped_because = "nothing left to gain"
                 break
-            history.add(growing.train, growing.valid, options.tol)
+            if history.add(growing.train, growing.valid, options.tol):
+                offer(partial(growing.mixture, len(history)), history.best_score)
             if not history.is_finished(limits) and len(history) == n_components:
                 history.stopped_because = "n_components"
             if on_iteration is not None:

@@ -21,12 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from strudel._compiling import now
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
+from strudel.learning.best_so_far import offer
 from strudel.learning.history import MixtureHistory
-from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.bagged_em import draw_bags
 from strudel.learning.mixtures.em import MixtureData, Runs, priors, train_runs
@@ -195,7 +196,6 @@ class MixtureSearch:
         max_seconds: float | None = None,
         rng: np.random.Generator | int | None = None,
         on_trial: Callable[[Trial, str], None] | None = None,
-        journal: Journal | None = None,
         prefers_small: bool = False,
     ) -> None:
         self.options = options
@@ -204,8 +204,7 @@ class MixtureSearch:
         self.n_components = n_components
         self.rounds = rounds
         self.max_components = max_components
-        self.journal = journal or Journal()
-        self._started = self.journal.now()
+        self._started = now()
         self.deadline = math.inf if max_seconds is None else self._started + max_seconds
         self.rng = np.random.default_rng(rng)
         self.on_trial = on_trial
@@ -294,7 +293,7 @@ class MixtureSearch:
         wanted = min(round_.n_runs, setting.most_runs)
         restart = setting.n_runs == wanted < FEW_RUNS  # no room for more runs: longer ones instead
         while restart or setting.n_runs < wanted:
-            left = self.deadline - self.journal.now()
+            left = self.deadline - now()
             if left <= 0.0 and self.trials:
                 self.stopped_because = "max_seconds"
                 return
@@ -312,9 +311,7 @@ class MixtureSearch:
             bags = None
             if setting.is_bagged:
                 bags = draw_bags(setting.data.rows, options.n_runs, self.rng)
-            runs = train_runs(
-                setting.data, options, self.rng, row_weight=bags, journal=self.journal
-            )
+            runs = train_runs(setting.data, options, self.rng, row_weight=bags)
             stopped = runs.history.stopped_because
             if stopped in ("interrupted", "max_seconds"):
                 self.stopped_because = stopped
@@ -323,6 +320,7 @@ class MixtureSearch:
                 runs, restart=restart, only_if_better=restart or self.stopped_because != ""
             )
             if is_kept:
+                offer(setting.mixture, setting.valid)
                 self.trials.append(self._trial(setting))
                 if self.prefers_small:
                     row_log_p = log_mean(setting.log_p[setting.best])
@@ -343,7 +341,7 @@ class MixtureSearch:
             setting.n_runs,
             setting.prior.strength,
             setting.valid,
-            self.journal.now() - self._started,
+            now() - self._started,
             "tilted" if self.options.is_tilted else "bagged_em" if setting.is_bagged else "em",
         )
 

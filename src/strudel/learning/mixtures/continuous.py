@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -28,8 +29,8 @@ from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
 from strudel.errors import AlikeComponentsWarning
+from strudel.learning.best_so_far import offer
 from strudel.learning.history import MixtureHistory
-from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import Continuous, MixtureOptions
 from strudel.learning.mixtures.em import TRAINING_STRENGTH, MixtureData, train_runs
 from strudel.learning.mixtures.free_edges import FreeEdges, RowEdges
@@ -56,7 +57,6 @@ def fit_continuous_mixture(
     options: MixtureOptions | None = None,
     rng: np.random.Generator | int | None = None,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
-    journal: Journal | None = None,
 ) -> Mixture:
     """Fit a mixture whose components a network ties.
 
@@ -65,12 +65,8 @@ def fit_continuous_mixture(
     choose one; the mixture has fewer components if some points hardly count. The history has one
     row per check of the validation rows.
     """
-    method, options, journal = (
-        method or Continuous(),
-        options or MixtureOptions(),
-        journal or Journal(),
-    )
-    clock = Clock(options.max_seconds, journal.now)
+    method, options = method or Continuous(), options or MixtureOptions()
+    clock = Clock(options.max_seconds)
     sizes = [n_components] if isinstance(n_components, int) else sorted(n_components)
     # Without smoothing, bags list all edges of a row: F is made of them.
     listed = replace(options, pseudocount=0.0, device=None)
@@ -83,7 +79,7 @@ def fit_continuous_mixture(
         RowEdges.of(edges, data.choices, data.train, device),
         RowEdges.of(edges, data.choices, data.valid, device) if data.valid else None,
     )
-    runs = _Runs(data, rows, method, options, on_iteration, journal, clock)
+    runs = _Runs(data, rows, method, options, on_iteration, clock)
     with _threads_for(len(edges.edge) * method.n_points * method.batch_size):
         mixture = runs.mixture(sizes, np.random.default_rng(rng))
     return mixture.with_names(circuit.feature_names)
@@ -98,7 +94,6 @@ class _Runs:
     method: Continuous
     options: MixtureOptions
     on_iteration: Callable[[MixtureHistory], None] | None
-    journal: Journal
     clock: Clock
 
     def mixture(self, sizes: Sequence[int], rng: np.random.Generator) -> Mixture:
@@ -116,7 +111,15 @@ class _Runs:
                 stacklevel=2,
             )
             return as_mixture(self.rows.single)
-        points = self._points(trained, sizes, rng)
+        return self._mixture_of(self._points(trained, sizes, rng))
+
+    def _evenly(self, one: Training) -> Mixture:
+        """The mixture of the first points of a network that still learns."""
+        assert one.best is not None
+        points = LatentPoints.evenly([one.best], [one.points.first(self.method.n_points)])
+        return self._mixture_of(points)
+
+    def _mixture_of(self, points: LatentPoints) -> Mixture:
         log_theta, log_weight = points.parameters()
         return Mixture(self.rows.single, self.rows.edges.of_all_edges(log_theta), log_weight)
 
@@ -139,7 +142,7 @@ class _Runs:
         return points
 
     def _nothing_to_learn(self) -> None:
-        history = MixtureHistory(clock=self.journal.now)
+        history = MixtureHistory()
         history.add(0.0, np.nan if self.rows.valid is None else 0.0, 0.0)
         history.stopped_because = "nothing left to gain"
         if self.on_iteration is not None:
@@ -170,10 +173,16 @@ class _Runs:
         best: Training | None = None
         for start in STARTS:
             begin = self._start(start, rng, clock) if isinstance(start, int) else start
-            history = MixtureHistory(clock=self.journal.now)
+            history = MixtureHistory()
             one = Training(self.rows, self.method, int(rng.integers(2**63)), history, begin)
             gives_up = start != STARTS[-1]
-            one.run(clock.left(), gives_up, self.on_iteration, self.journal, rng)
+
+            def on_check(latest: MixtureHistory, one: Training = one) -> None:
+                offer(partial(self._evenly, one), latest.best_score)
+                if self.on_iteration is not None:
+                    self.on_iteration(latest)
+
+            one.run(clock.left(), gives_up, on_check)
             if best is None or not one.is_alike or one.score > best.score:
                 best = one
             if not one.is_alike or history.stopped_because in ("interrupted", "max_seconds"):
@@ -193,7 +202,7 @@ class _Runs:
             max_iter=START_STEPS,
             max_seconds=clock.part(START_SHARE).left(),
         )
-        runs = train_runs(self.data, options, rng, journal=self.journal)
+        runs = train_runs(self.data, options, rng)
         if runs.history.stopped_because == "interrupted":
             raise KeyboardInterrupt
         return runs.mixtures(self.data.prior(options))[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -22,8 +22,8 @@ from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.data.validation import as_bits
 from strudel.errors import ImpossibleRowError
+from strudel.learning.best_so_far import offer
 from strudel.learning.history import MixtureHistory
-from strudel.learning.journal import Arrays, Journal, Section, take
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em_steps import (
     Counts,
@@ -34,6 +34,7 @@ from strudel.learning.mixtures.em_steps import (
     weighted_sums,
 )
 from strudel.learning.mixtures.first_responsibilities import (
+    Responsibilities,
     lacking_directions,
     responsibilities,
     scaled_columns,
@@ -61,7 +62,6 @@ def fit_mixture(
     options: MixtureOptions | None = None,
     rng: np.random.Generator | int | None = None,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
-    journal: Journal | None = None,
 ) -> Mixture:
     """Fit a mixture whose components share the structure of a circuit.
 
@@ -86,8 +86,6 @@ def fit_mixture(
         For the starts.
     on_iteration : callable, optional
         Called with the history after every step, for progress.
-    journal : Journal, optional
-        Where to record what is done, so that another process can continue (`Checkpoint`).
 
     Returns
     -------
@@ -104,7 +102,7 @@ def fit_mixture(
     """
     options = replace(options or MixtureOptions(), n_components=n_components)
     data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
-    runs = train_runs(data, options, np.random.default_rng(rng), on_iteration, journal=journal)
+    runs = train_runs(data, options, np.random.default_rng(rng), on_iteration)
     mixtures = runs.mixtures(best_prior(data, [runs], options))
     return average(mixtures).with_names(circuit.feature_names)
 
@@ -311,6 +309,7 @@ class RowsHere:
 
     data: MixtureData
     weights: list[FloatArray]  # of every bag, (1, n_rows) or (n_groups, n_rows)
+    first_share: FloatArray | None = None  # (n_rows, n_components), if it is known
 
     @property
     def has_valid(self) -> bool:
@@ -327,11 +326,14 @@ class RowsHere:
     ) -> None:
         """The counts of the first responsibilities."""
         start = options.init_params
-        table = None if start == "random" else self.data.table_to_cluster
-        starts = [
-            responsibilities(self.data.rows, options.n_components, start, rng, table)
-            for _ in range(ensemble.n_groups)
-        ]
+        if self.first_share is not None:
+            starts: list[Responsibilities] = [self.first_share.__getitem__]
+        else:
+            table = None if start == "random" else self.data.table_to_cluster
+            starts = [
+                responsibilities(self.data.rows, options.n_components, start, rng, table)
+                for _ in range(ensemble.n_groups)
+            ]
         first = 0
         for bag, weight in zip(self.data.train, self.weights, strict=True):
             rows = slice(first, first + bag.n_rows)
@@ -358,11 +360,12 @@ def train_runs(
     rng: np.random.Generator,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
     row_weight: FloatArray | None = None,
-    journal: Journal | None = None,
+    first_share: FloatArray | None = None,
 ) -> Runs:
     """Train `n_runs` mixtures side by side, each from `n_init` starts of which one is kept.
 
-    `row_weight` of shape `(n_runs, n_rows)` gives every run its own weights.
+    `row_weight` of shape `(n_runs, n_rows)` gives every run its own weights; `first_share` are the
+    responsibilities `(n_rows, n_components)` with which a single run begins.
     """
     if row_weight is None:
         weights = [bag.weight[np.newaxis] for bag in data.train]
@@ -373,13 +376,13 @@ def train_runs(
         weights = [np.ascontiguousarray(part) for part in parts]
     n_groups = options.n_runs * options.n_init
     ensemble = new_ensemble(data.choices, data.prior(options), n_groups, options.n_components)
-    rows = RowsHere(data, weights)
+    rows = RowsHere(data, weights, first_share)
     if data.choices.device is not None:
         from strudel.learning.mixtures.rows_on_device import RowsOnDevice  # late: needs torch
 
-        rows = RowsOnDevice(data, weights)
+        rows = RowsOnDevice(data, weights, first_share)
     with _threads_for(data.train, ensemble):
-        return run_em(rows, ensemble, options, rng, on_iteration, journal)
+        return run_em(rows, ensemble, options, rng, on_iteration)
 
 
 def run_em(
@@ -388,30 +391,28 @@ def run_em(
     options: MixtureOptions,
     rng: np.random.Generator,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
-    journal: Journal | None = None,
 ) -> Runs:
     """EM from the first responsibilities to the end; the best restart of every run."""
-    journal = journal or Journal()
-    climb = _Climb(ensemble, MixtureHistory(clock=journal.now), options)
-    section = journal.begin("EM", rng, climb.state)
-    if section.is_recorded:
-        climb.restore(section)
-        journal.catch_up(section)
-        if on_iteration is not None:
-            on_iteration(climb.history)
-    else:
-        rows.start(ensemble, options, rng)
-    if not section.stopped_because:
-        climb.go_on(rows, on_iteration, journal)
-        section.state = climb.result
-        if climb.history.stopped_because != "interrupted":
-            journal.end(section, climb.history.stopped_because)
-    best = climb.best
-    assert best is not None
+    rows.start(ensemble, options, rng)
+    history, best = _climb(rows, ensemble, options, on_iteration)
+    return _best_runs(best, ensemble, options, history)
+
+
+def _best_runs(
+    best: _Best, ensemble: AnyEnsemble, options: MixtureOptions, history: MixtureHistory
+) -> Runs:
+    """The best restart of every run."""
     kept = best_restarts(best.score, options.n_init)
     columns = (kept[:, np.newaxis] * ensemble.size + np.arange(ensemble.size)).ravel()
     counts = best.counts.columns(columns)
-    return Runs(ensemble.choices, options.n_runs, ensemble.size, counts, climb.history)
+    return Runs(ensemble.choices, options.n_runs, ensemble.size, counts, history)
+
+
+def _average(
+    best: _Best, ensemble: AnyEnsemble, options: MixtureOptions, history: MixtureHistory
+) -> Mixture:
+    runs = _best_runs(best, ensemble, options, history)
+    return average(runs.mixtures(ensemble.prior))
 
 
 def best_restarts(score: FloatArray, n_init: int) -> IntArray:
@@ -428,81 +429,33 @@ class _Best:
     score: FloatArray  # (n_groups,) log-likelihood by which restarts are compared
 
 
-class _Climb:
-    """EM steps until validation says stop."""
-
-    def __init__(
-        self, ensemble: AnyEnsemble, history: MixtureHistory, options: MixtureOptions
-    ) -> None:
-        self.ensemble = ensemble
-        self.history = history
-        self.options = options
-        self.best: _Best | None = None
-
-    def go_on(
-        self,
-        rows: EmRows[Any],
-        on_iteration: Callable[[MixtureHistory], None] | None,
-        journal: Journal,
-    ) -> None:
-        """Step by step to the end; an interrupt ends it with the best so far, if there is one."""
-        ensemble, history, options = self.ensemble, self.history, self.options
-        valid, valid_score = np.nan, np.empty(0)
-        try:
-            while not history.stopped_because:
-                ensemble.maximise()
-                if rows.has_valid:
-                    valid_score, valid = rows.valid_scores(ensemble, options.n_init)
-                counts = ensemble.counts()
-                by_group, train = rows.expect(ensemble)
-                candidate = _Best(counts, valid_score if rows.has_valid else by_group)
-                is_best = history.add(train / rows.train_total, valid, options.tol)
-                if is_best or self.best is None:
-                    self.best = candidate
-                if not history.is_finished(options):
-                    journal.tick()
-                if on_iteration is not None:
-                    on_iteration(history)
-        except KeyboardInterrupt:
-            history.stopped_because = "interrupted"
-            if self.best is None:
-                raise
-
-    def result(self) -> Arrays:
-        """The best step, and the history."""
-        assert self.best is not None
-        steps = {f"step_{name}": column for name, column in self.history.columns().items()}
-        count, total = self.best.counts.arrays()
-        return steps | {"count": count, "total": total, "score": self.best.score}
-
-    def state(self) -> Arrays:
-        """The same, and where EM is now."""
-        if self.best is None:
-            return {}
-        last_count, last_total = self.ensemble.counts().arrays()
-        return self.result() | {"last_count": last_count, "last_total": last_total}
-
-    def restore(self, section: Section) -> None:
-        """Take up what an earlier process recorded."""
-        ensemble, found = self.ensemble, section.arrays
-        n_steps = len(found.get("step_train", ()))
-        for row in zip(
-            *(
-                take(found, f"step_{name}", column.dtype, (n_steps,)).tolist()
-                for name, column in self.history.columns().items()
-            ),
-            strict=True,
-        ):
-            self.history.add_again(row, self.options.tol)
-        self.history.stopped_because = section.stopped_because
-        shape = (ensemble.choices.n_states, ensemble.n_columns)
-        count = take(found, "count", np.float64, shape)
-        total = take(found, "total", np.float64, shape[1:])
-        self.best = _Best(
-            Counts(count, total), take(found, "score", np.float64, (ensemble.n_groups,))
-        )
-        if not section.stopped_because:
-            ensemble.set_counts(
-                take(found, "last_count", np.float64, shape),
-                take(found, "last_total", np.float64, shape[1:]),
-            )
+def _climb(
+    rows: EmRows[Any],
+    ensemble: AnyEnsemble,
+    options: MixtureOptions,
+    on_iteration: Callable[[MixtureHistory], None] | None,
+) -> tuple[MixtureHistory, _Best]:
+    """EM steps until validation says stop; an interrupt ends them with the best so far."""
+    history, best = MixtureHistory(), None
+    valid, valid_score = np.nan, np.empty(0)
+    try:
+        while not history.stopped_because:
+            ensemble.maximise()
+            if rows.has_valid:
+                valid_score, valid = rows.valid_scores(ensemble, options.n_init)
+            counts = ensemble.counts()
+            by_group, train = rows.expect(ensemble)
+            candidate = _Best(counts, valid_score if rows.has_valid else by_group)
+            is_best = history.add(train / rows.train_total, valid, options.tol)
+            if is_best or best is None:
+                best = candidate
+                offer(partial(_average, best, ensemble, options, history), history.best_score)
+            history.is_finished(options)
+            if on_iteration is not None:
+                on_iteration(history)
+    except KeyboardInterrupt:
+        history.stopped_because = "interrupted"
+        if best is None:
+            raise
+    assert best is not None
+    return history, best

@@ -212,12 +212,11 @@ class EnsembleOnDevice:
         counts: Counts | None = None,
     ) -> None:
         self.choices = choices
+        self.prior = prior
         self.n_groups = n_groups
         self.size = size
-        self._edge_mean = prior.mean
-        self._strength = prior.strength
         self._mean = choices.numbers(prior.mean[choices.edge]).unsqueeze(1)
-        self._prior = self._strength * self._mean
+        self._prior = self.prior.strength * self._mean
         # Its last line stays 0, for "no choice here".
         self._log_theta = self._mean.new_zeros((len(choices.edge) + 1, self.n_columns))
         self._parameters: Parameters | None = None
@@ -267,9 +266,9 @@ class EnsembleOnDevice:
         self, count: Tensor, by_node: Segments, node: Tensor, mean: Tensor, prior: Tensor
     ) -> None:
         """Make counts of edges the logs of their parameters."""
-        total = by_node.sums(count).add_(self._strength).index_select(0, node)
+        total = by_node.sums(count).add_(self.prior.strength).index_select(0, node)
         count.add_(prior).div_(total)
-        if self._strength == 0.0:  # a component may never reach a sum
+        if self.prior.strength == 0.0:  # a component may never reach a sum
             count.copy_(torch.where(total > 0.0, count, mean))
         count.log_()
 
@@ -282,8 +281,8 @@ class EnsembleOnDevice:
         count = torch.cat([counts, counts.new_zeros((1, self.n_columns))])[choices.index(row)]
         n_each = np.diff(circuit.node_edges[2 * circuit.n_vars :])
         node = choices.index(np.repeat(np.arange(len(n_each)), n_each))
-        mean = choices.numbers(self._edge_mean).unsqueeze(1)
-        self._take_logs(count, Segments.of(choices, n_each), node, mean, self._strength * mean)
+        mean = choices.numbers(self.prior.mean).unsqueeze(1)
+        self._take_logs(count, Segments.of(choices, n_each), node, mean, self.prior.strength * mean)
         log_theta, log_weight = count.cpu().numpy(), self._log_weight().cpu().numpy()
         columns = [slice(g * self.size, (g + 1) * self.size) for g in range(self.n_groups)]
         return [Mixture(circuit, log_theta[:, own], log_weight[own]) for own in columns]

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +21,6 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.on_device.recorded import Recorded
 from strudel.learning.history import MixtureHistory
-from strudel.learning.journal import Arrays, Journal, Section, take
 from strudel.learning.mixture_methods import Continuous
 from strudel.learning.mixtures.free_edges import FreeEdges, RowEdges
 from strudel.learning.mixtures.network import Network, Points
@@ -106,38 +104,23 @@ class Training:
         max_seconds: float | None,
         gives_up: bool,
         on_iteration: Callable[[MixtureHistory], None] | None,
-        journal: Journal,
-        rng: np.random.Generator,
     ) -> None:
         """To the end; an interrupt ends it with the best so far, if there is one.
 
         One that `gives_up` stops early where its points are alike.
         """
-        section = journal.begin("continuous", rng, self._state)
-        if section.is_recorded:
-            self._restore(section)
-            journal.catch_up(section)
-            if on_iteration is not None:
-                on_iteration(self.history)
-        if section.stopped_because:
-            return
         try:
             while not self.history.stopped_because:
                 self._check(self._some_steps(max_seconds))
                 self._decide(max_seconds, gives_up)
-                if not self.history.stopped_because:
-                    journal.tick()
                 if on_iteration is not None:
                     on_iteration(self.history)
         except KeyboardInterrupt:
             self.history.stopped_because = "interrupted"
             if self.best is None:
                 raise
-            return
         finally:
             self._learn.forget()
-        section.state = self._result
-        journal.end(section, self.history.stopped_because)
 
     def _some_steps(self, max_seconds: float | None) -> float:
         """The steps up to the next check; returns the log-likelihood of their rows."""
@@ -190,7 +173,7 @@ class Training:
         )
         valid = math.nan if self.rows.valid is None else log_p
         row = (self._step, train, valid, self.history.elapsed)
-        if self.history.add_again(row, 0.0) or self.best is None:
+        if self.history.add_row(row, 0.0) or self.best is None:
             self.best, self.information = network, information
 
     def _decide(self, max_seconds: float | None, gives_up: bool) -> None:
@@ -205,58 +188,6 @@ class Training:
             history.stopped_because = "patience"
         elif max_seconds is not None and history.elapsed >= max_seconds:
             history.stopped_because = "max_seconds"
-
-    def _result(self) -> Arrays:
-        """The best network, and the history."""
-        assert self.best is not None
-        found = {f"step_{name}": column for name, column in self.history.columns().items()}
-        found["information"] = np.array(self.information)
-        return found | _arrays("best", self.best.tensors)
-
-    def _state(self) -> Arrays:
-        """The same, and where learning is now."""
-        if self.best is None:
-            return {}
-        moments = [self._optimiser.state[one] for one in self._network.tensors]
-        return {
-            **self._result(),
-            **_arrays("network", self._network.tensors),
-            **_arrays("mean", [one["exp_avg"] for one in moments]),
-            **_arrays("square", [one["exp_avg_sq"] for one in moments]),
-            "generator": self._generator.get_state().numpy().astype(np.int32),
-            "order": self._order.cpu().numpy(),
-            "next": np.array(self._next),
-        }
-
-    def _restore(self, section: Section) -> None:
-        """Take up what an earlier process recorded."""
-        found, tensors = section.arrays, self._network.tensors
-        n_rows = len(found.get("step_train", ()))
-        columns = (
-            take(found, f"step_{name}", column.dtype, (n_rows,)).tolist()
-            for name, column in self.history.columns().items()
-        )
-        for row in zip(*columns, strict=True):
-            self.history.add_again(row, 0.0)
-        self.history.stopped_because = section.stopped_because
-        self.information = float(take(found, "information", np.float64, ()))
-        self.best = self._network.copy()
-        _take_tensors(found, "best", self.best.tensors)
-        if section.stopped_because:
-            return
-        self._step = int(self.history.n_iterations[-1])
-        _take_tensors(found, "network", tensors)
-        means, squares = ([torch.zeros_like(one) for one in tensors] for _ in range(2))
-        _take_tensors(found, "mean", means)
-        _take_tensors(found, "square", squares)
-        for one, mean, square in zip(tensors, means, squares, strict=True):
-            step = torch.tensor(float(self._step), device=self.rows.device)
-            self._optimiser.state[one] = {"step": step, "exp_avg": mean, "exp_avg_sq": square}
-        state = take(found, "generator", np.int32, tuple(self._generator.get_state().shape))
-        self._generator.set_state(torch.from_numpy(state.astype(np.uint8)))
-        order = take(found, "order", np.int64, found.get("order", np.empty(0)).shape)
-        self._order = torch.from_numpy(order.copy()).to(self.rows.device)
-        self._next = int(take(found, "next", np.int64, ()))
 
 
 def rate(share: float) -> float:
@@ -294,14 +225,3 @@ def _epoch(weight: Tensor, batch_size: int, generator: Any) -> Tensor:
     place = (torch.arange(n_rows, device=weight.device) + start) * (total / n_rows)
     rows = torch.searchsorted(weight.cumsum(0), place, right=True).clamp(max=len(weight) - 1)
     return rows[torch.randperm(n_rows, generator=generator, device=weight.device)]
-
-
-def _arrays(name: str, tensors: list[Tensor]) -> Arrays:
-    return {f"{name}_{i}": one.detach().cpu().double().numpy() for i, one in enumerate(tensors)}
-
-
-def _take_tensors(found: Arrays, name: str, tensors: list[Tensor]) -> None:
-    with torch.no_grad():
-        for i, one in enumerate(tensors):
-            array = take(found, f"{name}_{i}", np.float64, tuple(one.shape))
-            one.copy_(torch.from_numpy(array))

@@ -34,7 +34,8 @@ class RowsOnDevice(RowsHere):
 
     def start(self, ensemble: Any, options: MixtureOptions, rng: np.random.Generator) -> None:
         """The counts of the first responsibilities."""
-        if self.data.rows.n_rows <= FEW_ROWS or options.columns is not None:
+        is_small = self.data.rows.n_rows <= FEW_ROWS
+        if is_small or options.columns is not None or self.first_share is not None:
             super().start(ensemble, options, rng)
             return
         shares = self._first_shares(ensemble, options, rng)

@@ -19,13 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from strudel._compiling import now
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.learning.history import MixtureHistory
-from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.bagged_em import n_batches, train_batches
 from strudel.learning.mixtures.em import (
@@ -124,7 +122,6 @@ def fit_partitioned_mixture(
     rng: np.random.Generator,
     n_bags: int | None = None,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
-    journal: Journal | None = None,
 ) -> tuple[Mixture, MixtureHistory, float]:
     """Fit a mixture whose components share the structure of a circuit.
 
@@ -164,11 +161,10 @@ def fit_partitioned_mixture(
         strength = TRAINING_STRENGTH if limits.pseudocount == "auto" else limits.pseudocount
         ensemble = Ensemble(choices, prior(strength), n_groups, limits.n_components)
         mine = replace(rows, runs=(first, first + limits.n_runs))
-        return run_em(mine, ensemble, limits, rng, on_iteration, journal)
+        return run_em(mine, ensemble, limits, rng, on_iteration)
 
-    clock = now if journal is None else journal.now
     batches = n_batches(BLOCK_ROWS, choices, options)
-    runs = joined(train_batches(train_some, batches, options, clock))
+    runs = joined(train_batches(train_some, batches, options))
     strengths = STRENGTHS if options.pseudocount == "auto" else (options.pseudocount,)
     best, best_score = None, -np.inf
     for strength in strengths:

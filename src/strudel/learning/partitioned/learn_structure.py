@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from strudel._compiling import now
 from strudel._types import CountArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
@@ -18,7 +19,6 @@ from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix
 from strudel.errors import NotPartitionedError
 from strudel.learning.history import History
-from strudel.learning.journal import Journal, Section
 from strudel.learning.parameters import log_parameters
 from strudel.learning.partitioned.gains import PartitionedGains
 from strudel.learning.partitioned.growing_circuit import PartitionedCircuit, pick_place
@@ -40,13 +40,11 @@ def grow_partitioned(
     search: SearchOptions,
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
-    journal: Journal | None = None,
 ) -> PartitionedRun:
     """The search itself."""
     _check(search)
     search.check_ends(has_valid=valid is not None)
-    journal = journal or Journal()
-    started = journal.now()
+    started = now()
     first = first_partitioned_circuit(train, search)
     kind = search.search
     asks_pairs = isinstance(kind, Greedy) and kind.variable_score == "mutual_information"
@@ -62,7 +60,7 @@ def grow_partitioned(
             asks_pairs=asks_pairs,
         )
 
-    run = PartitionedRun(make, search, np.random.default_rng(rng), started, journal)
+    run = PartitionedRun(make, search, np.random.default_rng(rng), started)
     run.train = train
     run.continue_until(search, on_split)
     return run
@@ -89,11 +87,6 @@ class PartitionedRun(Run):
         if score == "gain":
             return self._gains().best_place
         return partial(pick_place, self.growing, alpha=self.search.alpha)
-
-    def _replay(self, section: Section) -> None:
-        assert isinstance(self.growing, PartitionedCircuit)
-        with self.growing.without_pairs():  # what is next is known
-            super()._replay(section)
 
 
 def first_partitioned_circuit(train: PartitionedRows, search: SearchOptions) -> Circuit:

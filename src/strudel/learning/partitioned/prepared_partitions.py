@@ -28,7 +28,6 @@ from strudel.errors import NoRowsError, NothingKnownWarning
 from strudel.learning.history import MixtureHistory
 from strudel.learning.incomplete.completions import IncompleteRows
 from strudel.learning.incomplete.first_completion import first_mixture, first_tree
-from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import BaggedEM, Method, MixtureOptions
 from strudel.learning.partitioned.em import CLUSTERED_ROWS, fit_partitioned_mixture
 from strudel.learning.partitioned.engines import find_engine
@@ -46,7 +45,6 @@ from strudel.learning.partitioned.partitioned_table import (
     sample_of,
 )
 from strudel.learning.prepared_rows import FitInput, Prepared, PreparedRows
-from strudel.learning.resume import digest_of, open_journal
 from strudel.learning.search_options import SearchOptions
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model
@@ -105,7 +103,6 @@ class PreparedPartitions(Prepared):
             valid=None if valid is None else pack_columns(*valid),
             rng=self.rng,
             columns=self.columns,
-            journal=self.journal,
         )
 
     def grow(self, search: SearchOptions, on_split: Any = None) -> PartitionedRun:
@@ -116,7 +113,6 @@ class PreparedPartitions(Prepared):
             search=search,
             rng=self.rng,
             on_split=on_split,
-            journal=self.journal,
         )
 
     def fit_parameters(self, circuit: Circuit, pseudocount: float) -> Circuit:
@@ -129,7 +125,6 @@ class PreparedPartitions(Prepared):
         method: Method,
         options: MixtureOptions,
         on_iteration: Callable[[MixtureHistory], None],
-        journal: Journal | None,
     ) -> Mixture:
         """Train a mixture on one structure."""
         return fit_partitioned_mixture(
@@ -141,7 +136,6 @@ class PreparedPartitions(Prepared):
             rng=self.rng,
             n_bags=method.n_bags if isinstance(method, BaggedEM) else None,
             on_iteration=on_iteration,
-            journal=journal,
         )[0]
 
     def _mean_of_complete(self, model: Model, rows: PartitionedRows) -> float:
@@ -205,13 +199,11 @@ def prepare_partitions(given: FitInput, search: SearchOptions) -> PreparedPartit
     has_names = encoder is None and hasattr(X, "columns")
     features = X._meta if has_names else np.zeros((1, table.n_vars))
     rng = np.random.default_rng(given.random_state.randint(2**31))
-    journal = open_journal(given.checkpoint, estimator, lambda: _digest(train, valid))
     rows = PreparedPartitions(
         train=train,
         valid=valid,
         rng=rng,
         columns=columns,
-        journal=journal,
         features=features,
         encoder=encoder,
         data=_describe(table),
@@ -273,9 +265,3 @@ def _check_columns(rows: PreparedPartitions) -> None:
             "Every column of a partitioned table needs a known value, but the training rows have "
             f"none in {', '.join(map(repr, unknown[:SHOWN]))}{more}: leave out such columns."
         )
-
-
-def _digest(train: PartitionedRows, valid: PartitionedRows | None) -> str:
-    """A digest of the rows and their order; the same for any partitions."""
-    tables = [train.table, *([] if valid is None else [valid.table])]
-    return digest_of(*(np.array([one.digest(), one.n_rows], dtype=np.uint64) for one in tables))

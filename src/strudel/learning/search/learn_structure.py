@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from strudel._compiling import now
 from strudel._types import AnyArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
@@ -25,7 +26,6 @@ from strudel.errors import CircuitPropertyError
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.operations import Operation
 from strudel.learning.history import History
-from strudel.learning.journal import Journal
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.hierarchical_smoothing import first_strength, shrink
 from strudel.learning.search.race import Run, race
@@ -69,7 +69,6 @@ def learn_structure(
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
-    journal: Journal | None = None,
 ) -> tuple[Circuit, History]:
     """Learn a structured-decomposable, deterministic circuit by splits (Algorithm 2).
 
@@ -92,8 +91,6 @@ def learn_structure(
         form, and every row is possible. Its parameters do not matter. Splits never make a row
         possible that it excludes, so a circuit of a logical constraint (`uniform_circuit`) stays
         one. The bounds of the search, except `max_edges`, count from here.
-    journal : Journal, optional
-        Where to record what is done, so that another process can continue (`Checkpoint`).
 
     Returns
     -------
@@ -118,7 +115,6 @@ def learn_structure(
         rng=rng,
         on_split=on_split,
         start=start,
-        journal=journal,
     )
     try:
         return grown.best()
@@ -161,11 +157,9 @@ def grow(
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
-    journal: Journal | None = None,
 ) -> Grown:
     """The search itself."""
-    journal = journal or Journal()
-    started = journal.now()
+    started = now()
     rng = np.random.default_rng(rng)
     train_bits = as_bits(train)
     valid_bits = _empty_like(train_bits) if valid is None else as_bits(valid)
@@ -201,7 +195,7 @@ def grow(
         partial(make, start or first_circuit(train_bits, entrant, rng)) for entrant in searches
     ]
     runs = [
-        Run(one, entrant, rng, started, journal)
+        Run(one, entrant, rng, started, train_bits)
         for one, entrant in zip(makes, searches, strict=True)
     ]
     run = runs[0]

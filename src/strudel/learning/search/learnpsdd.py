@@ -142,10 +142,6 @@ class LearnPsddPolicy(Policy):
         """Whether the gain is more than rounding."""
         return best >= self.least
 
-    def state(self) -> dict[str, AnyArray]:
-        """When each vtree node changed."""
-        return {"changed": self.changed, "changed_below": self.changed_below}
-
 
 @kernel
 def _score_splits(

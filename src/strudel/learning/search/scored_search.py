@@ -17,11 +17,9 @@ from typing import ClassVar
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.errors import JournalError
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES
 from strudel.learning.growing.operations import Operation
-from strudel.learning.journal import restore_arrays, take
 
 SCORES = ("node_score", "node_edges", "node_time", "edge_score", "edge_place", "edge_time")
 
@@ -80,20 +78,11 @@ class Policy(ABC):
     def is_worth_it(self, best: float) -> bool:
         """Whether an operation with this score should be done."""
 
-    def state(self) -> dict[str, AnyArray]:
-        """Arrays of its own that the next operations depend on; numbers of operations."""
-        return {}
-
 
 class ScoredSearch:
     """Knows the score of every split and clone of a growing circuit."""
 
-    def __init__(
-        self,
-        growing: GrowingCircuit,
-        policy: Policy,
-        scores: dict[str, AnyArray] | None = None,
-    ) -> None:
+    def __init__(self, growing: GrowingCircuit, policy: Policy) -> None:
         self.growing = growing.without_queue()
         self.policy = policy
         self.edge_score = np.empty(0)
@@ -106,10 +95,7 @@ class ScoredSearch:
         self._n_nodes = self._n_edges = 0  # how many there were after the last scoring
         self._all_scored = 0  # operations before all were scored
         self._level = np.inf  # the best score then
-        if scores:
-            self._restore(scores)
-        else:
-            self._score_all()
+        self._score_all()
 
     def next(self) -> Operation | None:
         """The operation with the best score, or None when none is worth it."""
@@ -131,36 +117,6 @@ class ScoredSearch:
                 if self._is_current_split(e):
                     return policy.split(e, int(self.edge_place[e]))
                 self._score_splits(np.array([e]))
-
-    def scores(self) -> dict[str, AnyArray]:
-        """All that the next operations depend on, besides the circuit itself."""
-        self._make_room()
-        kept = {name: getattr(self, name)[:n].copy() for name, n in self._used().items()}
-        kept |= {name: array.copy() for name, array in self.policy.state().items()}
-        kept["scored"] = np.array([self._n_nodes, self._n_edges, self._all_scored], dtype=np.int64)
-        return kept | {"level": np.array([self._level])}
-
-    def _restore(self, scores: dict[str, AnyArray]) -> None:
-        """Continue with the scores of the same circuit in an earlier process."""
-        used, state = self._used(), self.policy.state()
-        restore_arrays(self, scores, used)
-        for name, array in state.items():
-            array[:] = take(scores, name, array.dtype, array.shape)
-        counts = take(scores, "scored", np.int64, (3,))
-        bounds = [used["node_score"], used["edge_score"], self.growing.n_splits]
-        # A score from the future would never be current.
-        times = (self.node_time, self.edge_time, *state.values())
-        latest = max(int(array.max(initial=0)) for array in times)
-        if latest > self.growing.n_splits or not np.all((counts >= 0) & (counts <= bounds)):
-            raise JournalError("the scores of a search are damaged")
-        self._n_nodes, self._n_edges, self._all_scored = counts.tolist()
-        self._level = float(take(scores, "level", np.float64, (1,))[0])
-
-    def _used(self) -> dict[str, int]:
-        """How much of every array counts."""
-        size = self.growing.growth.size
-        used = {"node": int(size[N_NODES]), "edge": int(size[N_EDGES])}
-        return {name: used[name[:4]] for name in SCORES}
 
     def _is_current_clone(self, n: int) -> bool:
         """Whether the score of a sum is what it would be now."""
