@@ -14,8 +14,7 @@ from campaign.damage import damage, edit_zip
 from campaign.seeds import mixed_table, models, write_text_files
 from makers import rows_of_kinds
 from strudel.errors import NormalizedWarning
-from strudel.io.frames import read_frame
-from strudel.io.read_tables import read_table
+from strudel.io import read_table
 from strudel.queries.model import model_of
 
 REFUSED, ANSWER = "refused", "answer"
@@ -115,7 +114,7 @@ def same_model(model, other):
 
 
 class Tables:
-    """Damaged tables: csv, npy, npz and parquet, packed or not."""
+    """Damaged tables: csv, npy, npz, parquet and feather, packed or not."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -132,6 +131,9 @@ class Tables:
             content = io.BytesIO()
             frame.to_parquet(content)
             self.files["a.parquet"] = content.getvalue()
+            content = io.BytesIO()
+            frame.to_feather(content)
+            self.files["a.feather"] = content.getvalue()
         except ImportError:
             pass
         self.files["c.csv.gz"] = gzip.compress(self.files["b.csv"])
@@ -142,14 +144,9 @@ class Tables:
         content = damage(self.files[name], list(self.files.values()), rng)
         path = self.folder / name
         path.write_bytes(content)
-        read = read_table if rng.random() < 0.5 else read_frame
         try:
-            found = read(path)
+            table = read_table(path)
         except strudel.FileFormatError as error:
             return REFUSED, check_refusal(error)
-        if read is read_table:
-            need(np.isin(found.X[~np.isnan(found.X)], (0, 1)).all(), "a cell that is not 0 or 1")
-        else:
-            table, _ = found
-            need(all(len(one.values) == table.n_rows for one in table.columns), "uneven columns")
+        need(table.size > 0, "a table without cells")
         return ANSWER, 0

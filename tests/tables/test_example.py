@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from strudel.cli.commands.datasets import SIZE_OF_EXAMPLE
-from strudel.io.frames import read_frame
+from strudel.io import read_table
 from strudel.tables import example_csv
+from strudel.tables.columns import read_columns
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "make_patients.py"
 
@@ -30,9 +31,8 @@ def test_it_is_small_and_has_the_size_that_the_command_line_says(patients):
 
 
 def test_its_columns_are_of_every_kind_and_some_have_gaps():
-    table, label = read_frame("patients")
-    dtypes = {column.dtype for column in table.columns}
-    assert (label, dtypes) == ("patients", {"date", "integer", "float", "text"})
+    table = read_columns(read_table("patients"))
+    assert {column.dtype for column in table.columns} == {"date", "integer", "float", "text"}
     names_with_gaps = {
         name for name, values in pd.read_csv(example_csv()).items() if values.isna().any()
     }
@@ -54,4 +54,4 @@ def test_a_file_of_that_name_hides_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("patients").write_text("a,b\n1,x\n")
     with pytest.raises(ValueError, match="has no ending"):
-        read_frame("patients")
+        read_table("patients")

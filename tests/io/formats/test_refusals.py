@@ -1,14 +1,9 @@
 """Files that are nearly right: what the refusal says, and that it names the line."""
 
-import io
-import sys
-
 import numpy as np
 import pytest
 
 import strudel
-from strudel.io.frames import read_frame
-from strudel.io.table_bytes import read_bytes
 from strudel.trees.chow_liu import ChowLiuTree
 
 D4 = "o 1 0\nt 2 0\n1 2 1 0\n"
@@ -54,10 +49,3 @@ def test_a_root_with_two_parameters_is_no_chow_liu_file(tmp_path):
     tree = ChowLiuTree(np.array([-1], dtype=np.int32), np.array([[0.2, 0.3]]))
     with pytest.raises(ValueError, match="is a root, but has two different parameters"):
         strudel.write(tree, tmp_path / "a.clt")
-
-
-def test_standard_input_is_a_table(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\nx,1\ny,2\n")))
-    table, label = read_frame("-")
-    assert ([column.name for column in table.columns], label) == (["a", "b"], "standard input")
-    assert read_bytes(io.BytesIO(b"abc"), "a pipe") == b"abc"
