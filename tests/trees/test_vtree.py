@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from strategies import vtrees
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import (
+    MeetingPlaces,
     Vtree,
     balanced_vtree,
     linear_vtree,
@@ -204,3 +205,14 @@ def test_the_repr_gives_size_and_depth():
 
 def test_an_example_of_restrict_vtree():
     assert restrict_vtree(Vtree.from_nested(((0, 1), (2, 3))), [3, 0]).vtree.to_nested() == (1, 0)
+
+
+@given(vtrees(max_vars=12), st.data())
+def test_top_is_the_smallest_node_above_both_leaves(vtree, data):
+    places = MeetingPlaces(vtree)
+    order = vtree.scope(vtree.root)
+    assert [order[place] for place in places.var_place] == list(range(vtree.n_vars))
+    first = data.draw(st.integers(0, vtree.n_vars - 1))
+    last = data.draw(st.integers(first, vtree.n_vars - 1))
+    above = [v for v in range(vtree.n_nodes) if {order[first], order[last]} <= set(vtree.scope(v))]
+    assert places.top(first, last) == min(above, key=lambda v: len(vtree.scope(v)))

@@ -1,21 +1,164 @@
+"""Vtrees from data, and the trees that a vtree has room for."""
+
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from strategies import examples, seeds, vtrees
+from strudel import Vtree, log_likelihood
+from strudel.circuits import compile_chow_liu
 from strudel.data import pack_columns
 from strudel.data.counts import pair_counts
 from strudel.trees import (
     balanced_vtree,
     learn_chow_liu_tree,
+    learn_tree_for_vtree,
     learn_vtree,
     linear_vtree,
     random_vtree,
     vtree_from_chow_liu,
 )
+from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.mutual_information import pairwise_mutual_information
+from strudel.trees.vtree_learning import best_parents, bisect, pair_up
+
+
+def symmetric(n, rng, power=3):
+    weight = np.triu(rng.random((n, n)) ** power, 1)
+    return weight + weight.T
+
+
+def cut(weight, side):
+    return sum(
+        weight[i, j] for i in range(len(side)) for j in range(i) if bool(side[i]) != bool(side[j])
+    )
+
+
+def smallest_cut(weight):
+    n = len(weight)
+    return min(cut(weight, np.isin(range(n), half)) for half in combinations(range(n), n // 2))
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 7, 8])
+def test_the_cut_is_the_smallest_of_all(n):
+    rng = np.random.default_rng(n)
+    for _ in range(10):
+        weight = symmetric(n, rng)
+        side = bisect(weight)
+        assert np.sum(side == 0) == n // 2
+        assert cut(weight, side) == pytest.approx(smallest_cut(weight), abs=1e-12)
+
+
+@pytest.mark.compiled
+def test_ten_variables_are_nearly_always_halved_best():
+    rng = np.random.default_rng(0)
+    ratio = []
+    for _ in range(30):
+        weight = symmetric(10, rng)
+        ratio.append(cut(weight, bisect(weight)) / smallest_cut(weight))
+    assert np.sum(np.array(ratio) > 1 + 1e-9) <= 1
+    assert max(ratio) < 1.1
+
+
+@pytest.mark.compiled
+def test_planted_halves_are_found():
+    rng = np.random.default_rng(1)
+    n = 301
+    hidden = rng.permutation(n) % 2 == 0  # 151 and 150
+    weight = symmetric(n, rng, power=1) + 0.4 * (hidden[:, None] == hidden)
+    np.fill_diagonal(weight, 0.0)
+    side = bisect(weight)
+    assert np.array_equal(side == 1, hidden)
+    assert np.array_equal(bisect(weight), side)
+
+
+def test_without_weights_the_halves_are_still_equal():
+    for n in range(1, 7):
+        assert np.sum(bisect(np.zeros((n, n))) == 0) == n // 2
+
+
+def test_negative_weights_do_no_harm():
+    # Rounding makes the mutual information of independent variables slightly negative.
+    weight = -symmetric(6, np.random.default_rng(0))
+    assert cut(weight, bisect(weight)) == pytest.approx(smallest_cut(weight))
+
+
+NONE = -1
+
+
+def total(weight, partner):
+    return sum(weight[i, p] for i, p in enumerate(partner.tolist()) if p != NONE) / 2
+
+
+def best_pairs(weight, rows):
+    """By trying all: the first row with every other, or, if the number is odd, left out."""
+    if len(rows) < 2:
+        return 0.0, []
+    first, rest = rows[0], rows[1:]
+    found = []
+    for other in rest:
+        value, pairs = best_pairs(weight, tuple(r for r in rest if r != other))
+        found.append((value + weight[first, other], [(first, other), *pairs]))
+    if len(rows) % 2:
+        found.append(best_pairs(weight, rest))
+    return max(found)
+
+
+def assert_pairs(partner):
+    alone = np.flatnonzero(partner == NONE)
+    assert len(alone) == len(partner) % 2
+    paired = np.flatnonzero(partner != NONE)
+    assert np.array_equal(partner[partner[paired]], paired)
+    assert not np.any(partner[paired] == paired)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 9])
+def test_the_pairs_are_the_best_of_all(n):
+    rng = np.random.default_rng(n)
+    for _ in range(10):
+        weight = symmetric(n, rng)
+        partner = pair_up(weight)
+        assert_pairs(partner)
+        assert total(weight, partner) == pytest.approx(best_pairs(weight, tuple(range(n)))[0])
+
+
+@pytest.mark.compiled
+def test_planted_pairs_of_three_hundred_are_found():
+    rng = np.random.default_rng(0)
+    order = rng.permutation(301)
+    weight = symmetric(301, rng, power=1)
+    first, second = order[:300:2], order[1:300:2]
+    weight[first, second] = weight[second, first] = 1.1
+    partner = pair_up(weight)
+    assert_pairs(partner)
+    assert np.array_equal(partner[first], second)
+    assert partner[order[300]] == NONE
+    assert np.array_equal(pair_up(weight), partner)
+
+
+@pytest.mark.compiled
+def test_large_tables_stay_near_the_bound_of_the_assignment():
+    # Twice the weight of any matching is at most that of the best assignment.
+    from scipy.optimize import linear_sum_assignment
+
+    weight = symmetric(200, np.random.default_rng(3))
+    bound = weight - 1e6 * np.eye(200)
+    rows, columns = linear_sum_assignment(bound, maximize=True)
+    partner = pair_up(weight)
+    assert_pairs(partner)
+    assert total(weight, partner) > 0.98 * bound[rows, columns].sum() / 2
+
+
+def test_equal_and_absent_weights_still_give_pairs():
+    for n in range(1, 8):
+        assert_pairs(pair_up(np.zeros((n, n))))
+        assert_pairs(pair_up(-symmetric(n, np.random.default_rng(n))))
+
 
 METHODS = ["chow_liu", "bottom_up", "top_down", "clusters", "balanced", "linear", "random"]
 
@@ -66,20 +209,6 @@ def test_bottom_up_pairs_the_sets_of_every_round_in_the_best_way():
             s for i, s in enumerate(sets) if i not in paired
         ]
         assert {frozenset(s) for s in sets} <= scopes(vtree)
-
-
-def best_pairs(weight, rows):
-    """By trying all."""
-    if len(rows) < 2:
-        return 0.0, []
-    first, rest = rows[0], rows[1:]
-    found = []
-    for other in rest:
-        value, pairs = best_pairs(weight, tuple(r for r in rest if r != other))
-        found.append((value + weight[first, other], [(first, other), *pairs]))
-    if len(rows) % 2:
-        found.append(best_pairs(weight, rest))
-    return max(found)
 
 
 def test_clusters_join_the_sets_whose_farthest_variables_are_nearest():
@@ -139,3 +268,117 @@ def test_weights_count_as_rows_do():
 def test_an_unknown_name_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match=r"method must be one of chow_liu, bottom_up, .*'metis'"):
         learn_vtree([[0, 1]], "metis")
+
+
+def rooted_trees(n_vars):
+    """The parents of all labelled trees with a root."""
+    for parent in product(range(-1, n_vars), repeat=n_vars):
+        if sum(p == NONE for p in parent) == 1 and all(
+            reaches_root(parent, var) for var in range(n_vars)
+        ):
+            yield parent
+
+
+def reaches_root(parent, var):
+    for _ in range(len(parent)):
+        if var != NONE:
+            var = parent[var]
+    return var == NONE
+
+
+TREES = {n_vars: list(rooted_trees(n_vars)) for n_vars in range(1, 6)}
+
+
+def fits(parent, vtree):
+    """By definition: the edges that leave a vtree node share one end.
+
+    That is a variable outside, or else one inside whose parent is not.
+    """
+    for v in range(vtree.n_nodes):
+        below = set(vtree.scope(v))
+        leaving = [
+            (p, c) for c, p in enumerate(parent) if p != NONE and (c in below) != (p in below)
+        ]
+        inner = {c if c in below else p for p, c in leaving}
+        outer = {p if c in below else c for p, c in leaving}
+        down = [(p, c) for p, c in leaving if p in below]  # parent below v, child outside
+        if down and (len(inner) > 1 or parent[down[0][0]] in below):
+            return False
+        if not down and len(outer) > 1:
+            return False
+    return True
+
+
+def weight_of_tree(weight, parent):
+    return sum(weight[var, up] for var, up in enumerate(parent) if up != NONE)
+
+
+def as_tree(parent):
+    return ChowLiuTree(np.array(parent, dtype=np.int32), np.full((len(parent), 2), 0.3))
+
+
+@examples(40)
+@given(vtrees(max_vars=5), seeds)
+def test_it_is_the_best_of_all_trees_that_fit(vtree, seed):
+    n_vars = vtree.n_vars
+    weight = np.random.default_rng(seed).random((n_vars, n_vars))
+    weight = weight + weight.T
+    parent = best_parents(weight, vtree).tolist()
+    assert fits(parent, vtree)
+    best = max(weight_of_tree(weight, other) for other in TREES[n_vars] if fits(other, vtree))
+    assert weight_of_tree(weight, parent) == pytest.approx(best)
+
+
+@examples(10)
+@given(vtrees(max_vars=4))
+def test_what_fits_is_what_can_be_compiled(vtree):
+    for parent in TREES[vtree.n_vars]:
+        if fits(parent, vtree):
+            assert compile_chow_liu(as_tree(parent), vtree).n_edges <= 8 * vtree.n_vars
+        else:
+            with pytest.raises(ValueError, match="does not fit the tree"):
+                compile_chow_liu(as_tree(parent), vtree)
+
+
+@given(vtrees(max_vars=8), seeds)
+def test_the_compiled_tree_is_a_bayesian_network(vtree, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (30, vtree.n_vars))
+    tree = learn_tree_for_vtree(X, vtree)
+    circuit = compile_chow_liu(tree, vtree)
+    expected = np.zeros(len(X))
+    for var, up in enumerate(tree.var_parent):
+        one = tree.var_theta[var][X[:, up] if up != NONE else 0]
+        expected += np.log(np.where(X[:, var] == 1, one, 1.0 - one))
+    assert log_likelihood(circuit, X) == pytest.approx(expected)
+    assert circuit.is_deterministic
+    assert circuit.is_in_normal_form
+
+
+@given(st.integers(1, 9), seeds, st.sampled_from(["balanced", "linear"]))
+def test_on_its_own_vtree_the_chow_liu_tree_is_found_again(n_vars, seed, shape):
+    rng = np.random.default_rng(seed)
+    # 97 rows and noise on every column: no two pairs have the same mutual information.
+    X = rng.integers(0, 2, (97, 1)) ^ (rng.random((97, n_vars)) < rng.random(n_vars) / 2)
+    for root in ("centre", "hub"):
+        tree = learn_chow_liu_tree(X, root=root)
+        found = learn_tree_for_vtree(X, vtree_from_chow_liu(tree, shape))
+        edges = {frozenset((v, int(p))) for v, p in enumerate(tree.var_parent) if p != NONE}
+        again = {frozenset((v, int(p))) for v, p in enumerate(found.var_parent) if p != NONE}
+        assert edges == again
+
+
+@pytest.mark.compiled
+def test_three_hundred_variables_on_a_deep_vtree():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (200, 10)).repeat(30, axis=1) ^ (rng.random((200, 300)) < 0.1)
+    for method, least in (("linear", -140), ("top_down", -140), ("random", -190)):  # coins: -208
+        vtree = learn_vtree(X, method, rng=0)
+        circuit = compile_chow_liu(learn_tree_for_vtree(X, vtree), vtree)
+        assert circuit.n_edges <= 8 * 300
+        assert log_likelihood(circuit, X).mean() > least
+
+
+def test_rows_and_vtree_have_the_same_variables():
+    with pytest.raises(ValueError, match="3 columns, but the vtree has 2 variables"):
+        learn_tree_for_vtree([[0, 1, 1]], Vtree.from_nested((0, 1)))

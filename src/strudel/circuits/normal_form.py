@@ -21,8 +21,7 @@ from strudel.circuits.builder import CircuitBuilder, Edge
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, SumProductGraph
 from strudel.errors import GraphError
-from strudel.trees.lowest_node_above import MeetingPlaces
-from strudel.trees.vtree import Vtree
+from strudel.trees.vtree import MeetingPlaces, Vtree
 
 MAX_EDGES = 2**20  # filling gaps can square the size of a graph
 

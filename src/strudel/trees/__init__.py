@@ -1,7 +1,7 @@
 """`BitMatrix` -> `ChowLiuTree` -> `Vtree`.
 
-Reading order: `mutual_information`, `chow_liu`, `vtree`; then `vtree_learning` with `bisection` and
-`pairing`, and `tree_for_vtree`; `column_tree` is for columns of many values.
+Reading order: `mutual_information`, `chow_liu`, `vtree`, `vtree_learning`; `column_tree` is for
+columns of many values.
 """
 
 from strudel._lazy import attach

@@ -1,6 +1,6 @@
 from .chow_liu import ChowLiuTree as ChowLiuTree
 from .chow_liu import learn_chow_liu_tree as learn_chow_liu_tree
-from .tree_for_vtree import learn_tree_for_vtree as learn_tree_for_vtree
+from .vtree_learning import learn_tree_for_vtree as learn_tree_for_vtree
 from .vtree import Vtree as Vtree
 from .vtree import vtree_from_chow_liu as vtree_from_chow_liu
 from .vtree import balanced_vtree as balanced_vtree

@@ -26,9 +26,8 @@ from strudel.trees.mutual_information import (
     table_from_counts,
     value_starts,
 )
-from strudel.trees.tree_for_vtree import best_parents
 from strudel.trees.vtree import Vtree, VtreeNodes, vtree_from_chow_liu
-from strudel.trees.vtree_learning import VtreeMethod, vtree_by_method
+from strudel.trees.vtree_learning import VtreeMethod, best_parents, vtree_by_method
 
 
 @dataclass(frozen=True, eq=False)

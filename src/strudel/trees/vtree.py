@@ -1,7 +1,7 @@
 """Vtrees: binary trees over the variables that say how a circuit decomposes.
 
 In:  a `ChowLiuTree`, a number of variables, or nested pairs.
-Out: `Vtree`.
+Out: `Vtree`; `MeetingPlaces`, the lowest nodes above spans of its leaves.
 """
 
 from __future__ import annotations
@@ -360,3 +360,35 @@ def why_not_a_vtree(left: IntArray, right: IntArray, var: IntArray) -> str | Non
     if not np.array_equal(np.sort(below), np.arange(n_nodes - 1)):
         return "every node but the last must be the child of exactly one node"
     return None
+
+
+class MeetingPlaces:
+    """Answers `top(first, last)`: the lowest node above the leaves at two places and between."""
+
+    def __init__(self, vtree: Vtree) -> None:
+        first, _ = vtree.node_span
+        self.var_place: list[int] = first[vtree.var_leaf].tolist()
+        self._leaf: list[int] = vtree.var_leaf[vtree.order].tolist()
+        # One inner node stands between any two neighbouring leaves, and the lowest node above a
+        # span is the shallowest that stands inside it. Minima over all powers of two answer that.
+        inner = np.flatnonzero(vtree.node_var == NONE).astype(np.int32)
+        between: IntArray = np.empty(vtree.n_vars - 1, dtype=np.int32)
+        between[first[vtree.node_right[inner]] - 1] = inner
+        depth = vtree.node_depth
+        self._best: list[list[int]] = [between.tolist()]
+        self._depth: list[int] = depth.tolist()
+        width = 1
+        while 2 * width < vtree.n_vars:
+            a, b = between[:-width], between[width:]
+            between = np.where(depth[a] <= depth[b], a, b)
+            self._best.append(between.tolist())
+            width *= 2
+
+    def top(self, first: int, last: int) -> int:
+        """The lowest node above the leaves at places `first` to `last`, both included."""
+        if first == last:
+            return self._leaf[first]
+        power = (last - first).bit_length() - 1
+        a = self._best[power][first]
+        b = self._best[power][last - (1 << power)]
+        return a if self._depth[a] <= self._depth[b] else b

@@ -19,8 +19,7 @@ from strudel.io.formats.shared import ReadOptions
 from strudel.io.formats.text import Ids, TextFile, signed
 from strudel.io.formats.vtree import inorder_ids, read_header
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, reached_nodes
-from strudel.trees.lowest_node_above import MeetingPlaces
-from strudel.trees.vtree import Vtree
+from strudel.trees.vtree import MeetingPlaces, Vtree
 
 HEADER = """\
 c ids of sdd nodes start at 0

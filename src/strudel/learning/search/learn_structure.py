@@ -33,9 +33,8 @@ from strudel.learning.search_options import Greedy, Init, LearnPSDD, Race, Searc
 from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.column_tree import learn_column_tree
-from strudel.trees.tree_for_vtree import learn_tree_for_vtree
 from strudel.trees.vtree import Vtree, vtree_from_chow_liu
-from strudel.trees.vtree_learning import VtreeMethod, learn_vtree
+from strudel.trees.vtree_learning import VtreeMethod, learn_tree_for_vtree, learn_vtree
 
 # What vtree="auto" tries, and what a race tries: search, vtree and first circuit. The latter
 # begins with those that are also tried on many variables, where every start takes its time.
