@@ -13,8 +13,7 @@ import numpy as np
 from strudel._types import FloatArray
 from strudel.data.bits import BitMatrix
 from strudel.data.datasets import Dataset
-from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.operations import replay
+from strudel.learning.growing.growing_circuit import GrowingCircuit, replay
 from strudel.learning.search.learn_structure import Grown
 
 

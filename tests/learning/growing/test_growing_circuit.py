@@ -16,9 +16,8 @@ from strudel.circuits.properties import (
     why_not_structured_decomposable,
 )
 from strudel.data.bits import merge_equal_rows, pack_columns
-from strudel.learning.growing.counts import undecided_places
 from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.growth import N_EDGES
+from strudel.learning.growing.growth import N_EDGES, undecided_places
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.logic.satisfying_rows import uniform_circuit
 from strudel.trees.chow_liu import learn_chow_liu_tree

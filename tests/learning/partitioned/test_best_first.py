@@ -9,7 +9,7 @@ from makers import search_options
 from partitioned_tables import assert_same_search, in_parts
 from strudel import Strudel
 from strudel.data.bits import pack_columns
-from strudel.learning.growing.operations import replay
+from strudel.learning.growing.growing_circuit import replay
 from strudel.learning.partitioned.counted_per_part import Lowest, Sums
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.growing_circuit import PartitionedCircuit

@@ -15,10 +15,8 @@ from strudel.circuits import compile_factorized, compute_flows
 from strudel.data.bits import pack_columns
 from strudel.learning import SearchOptions, learn_structure
 from strudel.learning import search_options as searches
-from strudel.learning.growing.counts import places_in, undecided
-from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.growth import ALIVE, N_EDGES, rows_through
-from strudel.learning.growing.operations import Operation, apply, replay
+from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply, replay
+from strudel.learning.growing.growth import ALIVE, N_EDGES, places_in, rows_through, undecided
 from strudel.learning.search.best_first import BestFirstPolicy
 from strudel.learning.search.best_first_splits import LONG, split_gains
 from strudel.learning.search.gains import Gains

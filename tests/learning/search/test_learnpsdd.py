@@ -15,9 +15,8 @@ from strudel import Strudel, load_dataset, log_likelihood
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import pack_columns
-from strudel.learning.growing.growing_circuit import GrowingCircuit
+from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES
-from strudel.learning.growing.operations import Operation, apply
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.learning.search.learnpsdd import LearnPsddPolicy

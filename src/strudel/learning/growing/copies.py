@@ -1,11 +1,14 @@
-"""Copies: a clone, which gives an edge its own copy of a sum, and deeper copies after a split.
+"""Copies of sums: clones, deeper copies after a split, and copies that are no longer shared.
 
-In:  `Growth`, an edge and a sum below it; or the first of the two new edges of a split, and how
-     many levels of sums to copy.
+In:  `Growth`; an edge and a sum below it, or edges of one vtree node, and how many levels of sums
+     below to copy.
 Out: the same arrays, changed.
 
 A split copies only what conditioning forces. `copy_depth` asks for more: fresh copies of the next
-levels, as a tree, whatever was shared.
+levels, as a tree, whatever was shared. Unsharing copies a sum once for all the edges that are
+served, however many ways lead to it, and only if training rows come along one of these ways: a copy
+without rows would have nothing to say. The copy leads to the same children as the original, until
+these are copied in turn.
 """
 
 from __future__ import annotations
@@ -16,19 +19,19 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, CountArray, FloatArray, IntArray
-from strudel.learning.growing.copy_sum import (
-    copy_sum,
-    finish_copies,
-    follow_copies,
-    replace_edge,
-    take_rows,
-)
 from strudel.learning.growing.growth import (
+    ALIVE,
     N_EDGES,
     N_NODES,
     N_SPLITS,
+    SHRINKS,
     STAMP,
     Growth,
+    append_edge,
+    count_of,
+    kill,
+    new_edge,
+    new_node,
     refresh,
     rows_through,
 )
@@ -186,3 +189,310 @@ def _enter_copies(
                     count[old] -= weight[s]
                     count[new] += weight[s]
         vtree_nodes = below
+
+
+@kernel
+def n_sums_below(g: Growth, edge: int, n_levels: int, is_tree: bool) -> tuple[int, int]:
+    """How many sums there are in the levels below an edge, and how many edges they have.
+
+    In a tree every way to a sum counts, otherwise every sum counts once.
+    """
+    g.size[STAMP] += 1
+    stamp = g.size[STAMP]
+    n_nodes, n_edges = 0, 0
+    edges: list[Any] = [np.int64(edge)]
+    for _ in range(n_levels):
+        below: list[Any] = [np.int64(0) for _ in range(0)]
+        for e in edges:
+            for side in range(2):
+                n = g.edge[e]["left"] if side == 0 else g.edge[e]["right"]
+                if n == NONE or (g.node[n]["stamp"] == stamp and not is_tree):
+                    continue
+                g.node[n]["stamp"] = stamp
+                if g.node[n]["first"] == NONE:
+                    continue
+                n_nodes += 1
+                f = g.node[n]["first"]
+                while f != NONE:
+                    n_edges += 1
+                    below.append(np.int64(f))
+                    f = g.edge[f]["next"]
+        edges = below
+    return n_nodes, n_edges
+
+
+@kernel
+def copy_sum(g: Growth, n: int, stamp: int) -> int:
+    """A copy of sum n with the same children.
+
+    `node_copy` and `edge_copy` say what became what, and the originals get the stamp. Where copies
+    are drawn to their originals, both are drawn to what the original was before its first copy.
+    """
+    m = new_node(g.size, g.node, g.node[n]["vtree"], g.strength[0])
+    g.node[m]["is_open"] = g.node[n]["is_open"]
+    for w in range(g.node_one.shape[1]):
+        g.node_one[m, w] = g.node_one[n, w]
+        g.node_zero[m, w] = g.node_zero[n, w]
+    shrinks = g.size[SHRINKS] != 0
+    is_first = g.node[n]["stamp"] != stamp
+    total, strength = count_of(g, n), g.node[n]["strength"]
+    last = NONE
+    e = g.node[n]["first"]
+    while e != NONE:
+        new = new_edge(g.size, g.node, g.edge, m, g.edge[e]["left"], g.edge[e]["right"], True)
+        append_edge(g.node, g.edge, m, last, new)
+        if shrinks:
+            prior = g.edge[e]["prior"]
+            if is_first:
+                prior = (g.edge[e]["train"] + strength * prior) / (total + strength)
+            g.edge[e]["prior"] = prior
+            g.edge[new]["prior"] = prior
+        g.edge_copy[e, 0] = new
+        g.edge[e]["stamp"] = stamp
+        last = new
+        e = g.edge[e]["next"]
+    g.node_copy[n, 0] = m
+    g.node[n]["stamp"] = stamp
+    g.node[n]["strength"] = g.strength[0]
+    return m
+
+
+@kernel
+def replace_edge(g: Growth, edge: int, left: int, right: int) -> int:
+    """End an edge; the new one with these children has its place in the sum, but no rows yet."""
+    top = g.edge[edge]["parent"]
+    new = new_edge(g.size, g.node, g.edge, top, left, right, True)
+    g.edge[new]["prior"] = g.edge[edge]["prior"]
+    before, after = g.edge[edge]["previous"], g.edge[edge]["next"]
+    g.edge[new]["previous"], g.edge[new]["next"] = before, after
+    if before == NONE:
+        g.node[top]["first"] = new
+    else:
+        g.edge[before]["next"] = new
+    if after != NONE:
+        g.edge[after]["previous"] = new
+    kill(g.size, g.node, g.edge, edge)
+    return new
+
+
+@kernel
+def take_rows(active: IntArray, rows: IntArray, edge: int, new: int, count: CountArray) -> None:
+    """Give all rows of `edge` to the edge that replaced it."""
+    for s in rows:
+        active[s] = new
+    count[new] = count[edge]
+    count[edge] = 0.0
+
+
+@kernel
+def follow_copies(
+    active: IntArray,
+    rows: IntArray,
+    x: int,
+    stamp: int,
+    edge_stamp: IntArray,
+    edge_copy: IntArray,
+    weight: FloatArray,
+    count: CountArray,
+) -> None:
+    """Move rows at one vtree node to the copies (number x) of edges with the stamp."""
+    for i in range(len(rows)):
+        s = rows[i]
+        old = active[s]
+        if old != NONE and edge_stamp[old] == stamp:
+            new = edge_copy[old, x]
+            active[s] = new
+            count[old] -= weight[s]
+            if new != NONE:
+                count[new] += weight[s]
+
+
+@kernel
+def finish_copies(g: Growth, originals: list[Any], first_copy: int, pseudocount: float) -> None:
+    """End originals that nothing leads to any more; bring likelihoods up to date with the counts.
+
+    The copies are all nodes from `first_copy` on.
+    """
+    for n in originals:
+        if g.node[n]["uses"] == 0:
+            e = g.node[n]["first"]
+            while e != NONE:
+                if g.edge[e]["death"] == ALIVE:
+                    kill(g.size, g.node, g.edge, e)
+                e = g.edge[e]["next"]
+    for n in originals:
+        refresh(g, n, pseudocount)
+    for n in range(first_copy, g.size[N_NODES]):
+        refresh(g, n, pseudocount)
+
+
+@kernel
+def unshare_after_split(
+    g: Growth, ones: int, first_new: int, n_levels: int, pseudocount: float
+) -> None:
+    """Give the two new edges of a split, each by itself, their own copies of the sums below.
+
+    Nodes from `first_new` on were made by the split and serve one of the edges only.
+    """
+    v = g.node[g.edge[ones]["parent"]]["vtree"]
+    for e in range(ones, ones + 2):
+        n_train = rows_through(g.train_active[v], e, g.train_rows)
+        n_valid = rows_through(g.valid_active[v], e, g.valid_rows)
+        edges = np.empty(1, dtype=np.int64)
+        edges[0] = e
+        _unshare(g, v, edges, 2, first_new, n_levels, n_train, n_valid, pseudocount)
+
+
+@kernel
+def clone_deeply(
+    g: Growth, parents: IntArray, is_left: bool, n_levels: int, pseudocount: float
+) -> None:
+    """Give edges that lead to one sum a common copy of it, and of the levels of sums below it."""
+    g.size[N_SPLITS] += 1
+    v = g.node[g.edge[parents[0]]["parent"]]["vtree"]
+    moved = np.empty(len(parents), dtype=np.int64)
+    n_train, n_valid = 0, 0
+    for i in range(len(parents)):
+        e = parents[i]
+        new = replace_edge(g, e, g.edge[e]["left"], g.edge[e]["right"])
+        moved[i] = new
+        n = rows_through(g.train_active[v], e, g.train_rows[n_train:])
+        take_rows(g.train_active[v], g.train_rows[n_train : n_train + n], e, new, g.edge["train"])
+        n_train += n
+        n = rows_through(g.valid_active[v], e, g.valid_rows[n_valid:])
+        take_rows(g.valid_active[v], g.valid_rows[n_valid : n_valid + n], e, new, g.edge["valid"])
+        n_valid += n
+    side = 0 if is_left else 1
+    first_new = g.size[N_NODES]
+    _unshare(g, v, moved, side, first_new, n_levels + 1, n_train, n_valid, pseudocount)
+
+
+@kernel
+def _unshare(
+    g: Growth,
+    top: int,
+    edges: Any,
+    sides: int,
+    first_new: int,
+    n_levels: int,
+    n_train: int,
+    n_valid: int,
+    pseudocount: float,
+) -> None:
+    """Copy what the rows of `edges` (at vtree node `top`) pass below: left (0), right (1), both."""
+    g.size[STAMP] += 2
+    copied, served = g.size[STAMP] - 1, g.size[STAMP]  # stamps of originals, and of what serves
+    first_copy = g.size[N_NODES]
+    originals: list[Any] = [np.int64(0) for _ in range(0)]
+    for e in edges:
+        g.edge[e]["stamp"] = served
+    vtree_nodes: list[Any] = [np.int64(top)]
+    edges_at = [edges]
+    for level in range(n_levels):
+        nodes_below: list[Any] = [np.int64(0) for _ in range(0)]
+        edges_below = [edges[:0]]
+        for i in range(len(vtree_nodes)):
+            v = vtree_nodes[i]
+            if g.vtree[v]["left"] == NONE:
+                continue
+            for side in range(2):
+                if level == 0 and sides != 2 and sides != side:
+                    continue
+                u = g.vtree[v]["left"] if side == 0 else g.vtree[v]["right"]
+                found = _copy_children(
+                    g, v, edges_at[i], side, n_train, first_new, copied, served, originals
+                )
+                rows = g.train_rows[:n_train]
+                _enter_unshared(
+                    g, v, u, served, copied, g.train_active, g.train_weight, rows, g.edge["train"]
+                )
+                rows = g.valid_rows[:n_valid]
+                _enter_unshared(
+                    g, v, u, served, copied, g.valid_active, g.valid_weight, rows, g.edge["valid"]
+                )
+                nodes_below.append(np.int64(u))
+                edges_below.append(found)
+        vtree_nodes = nodes_below
+        edges_at = edges_below[1:]
+    finish_copies(g, originals, first_copy, pseudocount)
+
+
+@kernel
+def _copy_children(
+    g: Growth,
+    v: int,
+    edges: Any,
+    side: int,
+    n_train: int,
+    first_new: int,
+    copied: int,
+    served: int,
+    originals: list[Any],
+) -> Any:
+    """Copy the children of `edges` on one side that have rows; returns the copies' edges."""
+    found: list[Any] = [np.int64(0) for _ in range(0)]
+    for e in edges:  # what the split made serves these edges already
+        n = g.edge[e]["left"] if side == 0 else g.edge[e]["right"]
+        if n >= first_new and g.node[n]["first"] != NONE and g.node[n]["stamp"] != served:
+            _serve(g, n, served, found)
+    for s in g.train_rows[:n_train]:
+        a = g.train_active[v, s]
+        n = g.edge[a]["left"] if side == 0 else g.edge[a]["right"]
+        if (
+            g.node[n]["first"] == NONE
+            or g.node[n]["stamp"] == copied
+            or g.node[n]["stamp"] == served
+            or g.train_weight[s] == 0.0
+        ):
+            continue
+        m = copy_sum(g, n, copied)
+        originals.append(np.int64(n))
+        _serve(g, m, served, found)
+    for e in edges:
+        n = g.edge[e]["left"] if side == 0 else g.edge[e]["right"]
+        if g.node[n]["stamp"] == copied:
+            if side == 0:
+                g.edge[e]["left"] = g.node_copy[n, 0]
+            else:
+                g.edge[e]["right"] = g.node_copy[n, 0]
+            g.node[n]["uses"] -= 1
+            g.node[g.node_copy[n, 0]]["uses"] += 1
+    edges_below = np.empty(len(found), dtype=np.int64)
+    for i in range(len(found)):
+        edges_below[i] = found[i]
+    return edges_below
+
+
+@kernel
+def _serve(g: Growth, n: int, served: int, found: list[Any]) -> None:
+    """Mark a sum as one that serves the edges only, and list its edges."""
+    g.node[n]["stamp"] = served
+    e = g.node[n]["first"]
+    while e != NONE:
+        g.edge[e]["stamp"] = served
+        found.append(np.int64(e))
+        e = g.edge[e]["next"]
+
+
+@kernel
+def _enter_unshared(
+    g: Growth,
+    v: int,
+    u: int,
+    served: int,
+    copied: int,
+    active: IntArray,
+    weight: FloatArray,
+    rows: IntArray,
+    count: CountArray,
+) -> None:
+    """Move rows that pass served edges at v into the copies at u below it."""
+    for s in rows:
+        old = active[u, s]
+        if old == NONE or g.edge[active[v, s]]["stamp"] != served:
+            continue
+        if g.edge[old]["stamp"] == copied:
+            new = g.edge_copy[old, 0]
+            active[u, s] = new
+            count[old] -= weight[s]
+            count[new] += weight[s]

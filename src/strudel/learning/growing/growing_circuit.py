@@ -2,7 +2,7 @@
 
 In:  a first `Circuit`, training and validation rows.
 Out: `GrowingCircuit`: `split(edge, place)`, likelihoods after every split, `snapshot(n)` of any
-     earlier circuit.
+     earlier circuit; `Operation`, a split or a clone that can be done again.
 
 Splitting an edge on a variable copies, once per value, the nodes on the vtree path between them
 that have not decided that variable yet; everything off the path stays shared. The rows through the
@@ -15,16 +15,24 @@ any number of splits can be read off the same table.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
 import numpy as np
 
 from strudel._numba import soonest
-from strudel._types import AnyArray, CountArray, FloatArray, IntArray, WordArray
+from strudel._types import NONE, AnyArray, CountArray, FloatArray, IntArray, WordArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix, pack_rows
-from strudel.learning.growing.copies import clone, copy_below
-from strudel.learning.growing.copy_sum import n_sums_below
+from strudel.learning.growing.copies import (
+    clone,
+    clone_deeply,
+    copy_below,
+    n_sums_below,
+    unshare_after_split,
+)
 from strudel.learning.growing.growth import (
     ALIVE,
     EDGE,
@@ -46,7 +54,6 @@ from strudel.learning.growing.growth import (
     refresh_all,
 )
 from strudel.learning.growing.split import split
-from strudel.learning.growing.unshare import clone_deeply, unshare_after_split
 from strudel.trees.vtree import Vtree
 
 _GROWING = ("node", "node_one", "node_zero", "node_copy", "node_found", "edge", "edge_copy", "heap")
@@ -307,3 +314,44 @@ def _vtree_table(vtree: Vtree) -> AnyArray:
     table["depth"] = vtree.node_depth
     table["first"], table["last"] = vtree.node_span
     return table
+
+
+class Operation(NamedTuple):
+    """A split of `edge` at a place, or a clone of the sum `target` for it.
+
+    With `n_levels` the sums that many levels below are also copied, and `others` are edges that
+    share the clone.
+    """
+
+    edge: int
+    place: int = NONE
+    target: int = NONE
+    n_levels: int = NONE
+    others: tuple[int, ...] = ()
+
+
+def apply(growing: GrowingCircuit, operation: Operation) -> None:
+    """Do one operation."""
+    if operation.n_levels != NONE and operation.target == NONE:
+        growing.split_deeply(operation.edge, operation.place, operation.n_levels)
+    elif operation.n_levels != NONE:
+        parents = np.array([operation.edge, *operation.others], dtype=np.int32)
+        growing.clone_deeply(parents, operation.target, operation.n_levels)
+    elif operation.target == NONE:
+        growing.split(operation.edge, operation.place)
+    else:
+        growing.clone(operation.edge, operation.target)
+
+
+def replay(
+    growing: GrowingCircuit,
+    operations: Iterable[Operation],
+    after_each: Callable[[GrowingCircuit], None] | None = None,
+) -> GrowingCircuit:
+    """Do them one after another; the same numbers come out as the first time."""
+    growing.without_queue()
+    for operation in operations:
+        apply(growing, operation)
+        if after_each is not None:
+            after_each(growing)
+    return growing

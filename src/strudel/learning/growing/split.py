@@ -10,7 +10,7 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, CountArray, FloatArray, IntArray, WordArray
-from strudel.learning.growing.copy_sum import follow_copies
+from strudel.learning.growing.copies import follow_copies
 from strudel.learning.growing.growth import (
     N_EDGES,
     N_HEAP,

@@ -19,8 +19,7 @@ from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, CountArray, FloatArray, IntArray, WordArray
 from strudel.data.bits import BitMatrix
 from strudel.data.counts import pair_counts
-from strudel.learning.growing.counts import places_in, undecided_places
-from strudel.learning.growing.growth import STAMP, Growth, rows_through
+from strudel.learning.growing.growth import STAMP, Growth, places_in, rows_through, undecided_places
 from strudel.learning.search.best_first_clones import count_pairs, pair_room
 from strudel.learning.search.best_first_splits import LONG, histogram, row_numbers
 from strudel.learning.search.information_scores import gather_columns

@@ -20,8 +20,7 @@ import numpy as np
 from strudel._types import NONE, AnyArray, CountArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix
-from strudel.learning.growing.counts import undecided_places
-from strudel.learning.growing.growing_circuit import GrowingCircuit
+from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation
 from strudel.learning.growing.growth import (
     ALIVE,
     N_EDGES,
@@ -29,8 +28,8 @@ from strudel.learning.growing.growth import (
     N_NODES,
     Growth,
     refresh,
+    undecided_places,
 )
-from strudel.learning.growing.operations import Operation
 from strudel.learning.growing.split import close_split, open_split
 from strudel.learning.partitioned.counted_per_part import PairCounts, Question
 from strudel.learning.partitioned.engines import Engine

@@ -20,8 +20,7 @@ import numpy as np
 from strudel._types import CountArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix
-from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.operations import Operation, apply
+from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply
 from strudel.learning.partitioned.counted_per_part import Question
 from strudel.learning.partitioned.engines import file_backed
 

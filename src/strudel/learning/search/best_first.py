@@ -14,9 +14,8 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.learning.growing.growing_circuit import GrowingCircuit
+from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation
 from strudel.learning.growing.growth import N_EDGES, N_NODES, STAMP, Growth
-from strudel.learning.growing.operations import Operation
 from strudel.learning.search.gains import Gains
 from strudel.learning.search.scored_search import Policy
 

@@ -16,8 +16,7 @@ import numpy as np
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.data.x_log_x import x_log_x_in
-from strudel.learning.growing.counts import count_of
-from strudel.learning.growing.growth import Growth
+from strudel.learning.growing.growth import Growth, count_of
 
 
 class PairRoom(NamedTuple):

@@ -20,8 +20,15 @@ import numpy as np
 from strudel._numba import kernel, lowest_bit, popcount
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.data.x_log_x import x_log_x_in
-from strudel.learning.growing.counts import count_of, count_ones, places_in, undecided, words_in
-from strudel.learning.growing.growth import Growth, rows_through
+from strudel.learning.growing.growth import (
+    Growth,
+    count_of,
+    count_ones,
+    places_in,
+    rows_through,
+    undecided,
+    words_in,
+)
 
 MOST_PLACES = 64  # variables that are compared at all, the most balanced ones
 LONG = 2048  # rows of an edge beyond which its variables are first compared on a part of them

@@ -2,7 +2,7 @@
 
 In:  a `GrowingCircuit`; sums at a vtree node, or edges.
 Out: `Gains`: the best context of every sum, the best variable of every edge, each with its exact
-     gain per new parameter, from counts alone (`learning/growing/counts.py`).
+     gain per new parameter, from counts alone (`learning/growing/growth.py`).
 """
 
 from __future__ import annotations

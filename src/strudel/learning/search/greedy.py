@@ -11,9 +11,17 @@ import numpy as np
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.data.x_log_x import LARGEST_TABLE, x_log_x_of
-from strudel.learning.growing.counts import undecided_places
 from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.growth import ALIVE, N_HEAP, ROOT, STAMP, Growth, pop, rows_through
+from strudel.learning.growing.growth import (
+    ALIVE,
+    N_HEAP,
+    ROOT,
+    STAMP,
+    Growth,
+    pop,
+    rows_through,
+    undecided_places,
+)
 from strudel.learning.search.gains import Gains
 from strudel.learning.search.information_scores import score_real, score_whole
 from strudel.learning.search_options import EdgeScore, TieRule, VariableScore

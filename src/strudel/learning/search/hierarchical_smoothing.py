@@ -17,8 +17,7 @@ from typing import Literal
 import numpy as np
 
 from strudel.circuits.circuit import Circuit
-from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.operations import Operation, replay
+from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, replay
 from strudel.learning.history import History
 from strudel.learning.search_options import SearchOptions
 

@@ -23,8 +23,7 @@ from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.data.bits import BitMatrix, merge_if_it_pays
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
-from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.operations import Operation
+from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation
 from strudel.learning.history import History
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.hierarchical_smoothing import first_strength, shrink

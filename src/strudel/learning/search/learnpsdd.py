@@ -22,10 +22,8 @@ import numpy as np
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.data.x_log_x import x_log_x_in, x_log_x_table
-from strudel.learning.growing.counts import count_of
-from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.growth import ALIVE, N_EDGES, STAMP, Growth
-from strudel.learning.growing.operations import Operation
+from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation
+from strudel.learning.growing.growth import ALIVE, N_EDGES, STAMP, Growth, count_of
 from strudel.learning.search.learnpsdd_splits import split_gains
 from strudel.learning.search.scored_search import Policy
 from strudel.learning.search_options import LearnPSDD

@@ -18,8 +18,14 @@ import numpy as np
 from strudel._numba import kernel, lowest_bit, popcount
 from strudel._types import NONE, FloatArray, IntArray, WordArray
 from strudel.data.x_log_x import x_log_x_in
-from strudel.learning.growing.counts import count_of, count_ones, places_in, undecided
-from strudel.learning.growing.growth import Growth, rows_through
+from strudel.learning.growing.growth import (
+    Growth,
+    count_of,
+    count_ones,
+    places_in,
+    rows_through,
+    undecided,
+)
 from strudel.learning.search.best_first_splits import histogram
 
 

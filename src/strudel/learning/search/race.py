@@ -16,8 +16,7 @@ from strudel._types import NONE
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix
 from strudel.learning.best_so_far import offer
-from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.operations import Operation, apply
+from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply
 from strudel.learning.history import History
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.best_first import BestFirstPolicy

@@ -17,9 +17,8 @@ from typing import ClassVar
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.learning.growing.growing_circuit import GrowingCircuit
+from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES
-from strudel.learning.growing.operations import Operation
 
 SCORES = ("node_score", "node_edges", "node_time", "edge_score", "edge_place", "edge_time")
 

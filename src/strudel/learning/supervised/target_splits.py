@@ -16,9 +16,8 @@ import numpy as np
 
 from strudel._numba import kernel, lowest_bit
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
-from strudel.learning.growing.counts import undecided_places
 from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.growth import ALIVE, N_EDGES
+from strudel.learning.growing.growth import ALIVE, N_EDGES, undecided_places
 
 FEWEST_ROWS = 10.0  # weight of the rows through an edge that is split
 TIE = 1e-6  # gains that differ by less, relatively, are equal: BLAS libraries round differently
