@@ -15,7 +15,7 @@ from strudel.errors import ExtraColumnsWarning, InterruptedWarning, WrongTableEr
 from strudel.learning import prepared_rows as prepared
 from strudel.learning.mixtures import choose as mixture_search
 from strudel.learning.mixtures import em
-from strudel.learning.search import race as run
+from strudel.learning.search import learn_structure as run
 from strudel.learning.search_options import SEARCHES
 
 QUICK = {"n_components": 3, "max_splits": 2, "random_state": 0}

@@ -17,7 +17,7 @@ import strudel
 from sklearn_checks import NEEDS_BINARY, PREDICTS_CLUSTERS, positive
 from strudel import Greedy, Strudel
 from strudel.errors import ExtraColumnsWarning, InterruptedWarning, WrongTableError
-from strudel.learning.search import race as run
+from strudel.learning.search import learn_structure as run
 
 
 def clusters(seed, n_rows=300, n_vars=8):

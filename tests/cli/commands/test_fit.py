@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-import strudel.learning.search.race
+import strudel.learning.search.learn_structure
 from strudel import Strudel, write
 from strudel.circuits import figure_1_circuit
 from strudel.cli.commands.fit import default_output
@@ -303,7 +303,7 @@ def test_columns_of_the_test_rows_are_matched_by_name(run, table, rows, make_tab
 
 
 def test_an_interrupt_keeps_the_best_circuit_and_says_so(run, table, tmp_path, monkeypatch):
-    pick = strudel.learning.search.race.pick_edge
+    pick = strudel.learning.search.learn_structure.pick_edge
     calls = []
 
     def interrupted(*arguments):
@@ -312,7 +312,7 @@ def test_an_interrupt_keeps_the_best_circuit_and_says_so(run, table, tmp_path, m
             raise KeyboardInterrupt
         return pick(*arguments)
 
-    monkeypatch.setattr(strudel.learning.search.race, "pick_edge", interrupted)
+    monkeypatch.setattr(strudel.learning.search.learn_structure, "pick_edge", interrupted)
     path = tmp_path / "out.strudel"
     code, out, err = run("fit", "--components", 1, table, "-o", path, "--json")
     assert code == 0

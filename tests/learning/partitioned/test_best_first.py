@@ -13,7 +13,7 @@ from strudel.learning.growing.growing_circuit import replay
 from strudel.learning.partitioned.counted_per_part import Lowest, Sums
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.growing_circuit import PartitionedCircuit
-from strudel.learning.search.best_first_splits import LONG, MOST_PLACES
+from strudel.learning.search.best_first import LONG, MOST_PLACES
 from strudel.learning.search.learn_structure import grow
 from strudel.learning.search_options import BestFirst
 

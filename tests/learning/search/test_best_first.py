@@ -17,9 +17,7 @@ from strudel.learning import SearchOptions, learn_structure
 from strudel.learning import search_options as searches
 from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply, replay
 from strudel.learning.growing.growth import ALIVE, N_EDGES, places_in, rows_through, undecided
-from strudel.learning.search.best_first import BestFirstPolicy
-from strudel.learning.search.best_first_splits import LONG, split_gains
-from strudel.learning.search.gains import Gains
+from strudel.learning.search.best_first import LONG, BestFirstPolicy, Gains, split_gains
 from strudel.learning.search.learn_structure import entrants, first_circuit, grow
 from strudel.learning.search.scored_search import ScoredSearch
 from strudel.trees import random_vtree

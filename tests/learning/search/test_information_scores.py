@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from strudel.data.bits import exact_weights, pack_rows
-from strudel.learning.search.information_scores import score_real
+from strudel.learning.search.greedy import score_real
 
 
 def mutual_information(x, y, weight, alpha):

@@ -19,8 +19,7 @@ from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, 
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import learn_structure
-from strudel.learning.search.learnpsdd import LearnPsddPolicy
-from strudel.learning.search.learnpsdd_splits import split_gains
+from strudel.learning.search.learnpsdd import LearnPsddPolicy, split_gains
 from strudel.learning.search.scored_search import ScoredSearch
 from strudel.learning.search_options import Greedy, SearchOptions
 from strudel.trees.chow_liu import learn_chow_liu_tree

@@ -20,9 +20,8 @@ from strudel._types import NONE, AnyArray, CountArray, FloatArray, IntArray, Wor
 from strudel.data.bits import BitMatrix
 from strudel.data.counts import pair_counts
 from strudel.learning.growing.growth import STAMP, Growth, places_in, rows_through, undecided_places
-from strudel.learning.search.best_first_clones import count_pairs, pair_room
-from strudel.learning.search.best_first_splits import LONG, histogram, row_numbers
-from strudel.learning.search.information_scores import gather_columns
+from strudel.learning.search.best_first import LONG, count_pairs, histogram, pair_room, row_numbers
+from strudel.learning.search.greedy import gather_columns
 
 ALL_ROWS = np.uint64(2**64 - 1)  # no row has a higher number
 FIRST_ROOM = 2**12  # pairs of edges; more when they are found

@@ -26,18 +26,19 @@ from strudel.learning.partitioned.counted_per_part import (
     SplitCounts,
 )
 from strudel.learning.partitioned.growing_circuit import PartitionedCircuit
-from strudel.learning.search.best_first_clones import PairRoom, best_clones
-from strudel.learning.search.best_first_splits import (
+from strudel.learning.search.best_first import (
     LONG,
     SHORT_LIST,
+    Gains,
+    PairRoom,
     add_gains,
+    best_clones,
     best_split,
     has_many_places,
     keep_balanced,
     keep_best,
     start_gains,
 )
-from strudel.learning.search.gains import Gains
 
 AHEAD = 2  # more scores than are asked for: that many old ones come first, on average
 SIDE_BY_SIDE = 512  # edges that are scored together: their counts are some megabytes

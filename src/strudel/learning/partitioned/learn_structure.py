@@ -23,8 +23,8 @@ from strudel.learning.parameters import log_parameters
 from strudel.learning.partitioned.gains import PartitionedGains
 from strudel.learning.partitioned.growing_circuit import PartitionedCircuit, pick_place
 from strudel.learning.partitioned.partitioned_table import PartitionedRows
-from strudel.learning.search.gains import Gains
-from strudel.learning.search.race import Run
+from strudel.learning.search.best_first import Gains
+from strudel.learning.search.learn_structure import Run
 from strudel.learning.search_options import BestFirst, Greedy, SearchOptions, VariableScore
 from strudel.tables.column_codes import complete_columns
 from strudel.trees.chow_liu import chow_liu_tree_from_counts

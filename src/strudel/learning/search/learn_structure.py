@@ -2,6 +2,15 @@
 
 In:  training and validation rows.
 Out: the best circuit seen, with its parameters, and the `History` of the search.
+
+A `Run` does one operation after another and can be continued; of several, a race continues the
+best.
+
+Hierarchical smoothing: a copy keeps, as the mean of a Dirichlet prior, the exact conditional
+distribution of the sum it was copied from, so a split or a clone changes nothing until rows speak.
+The sum that stays behind is drawn to what both were together. Parameters remain closed-form. How
+strongly copies are drawn changes every parameter, but no structure, so the search is replayed with
+other strengths.
 """
 
 from __future__ import annotations
@@ -9,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._compiling import now
-from strudel._types import AnyArray
+from strudel._types import NONE, AnyArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
 from strudel.circuits.flows import flow_log_likelihood
@@ -23,12 +32,23 @@ from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.data.bits import BitMatrix, merge_if_it_pays
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
-from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation
+from strudel.learning.best_so_far import offer
+from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply, replay
 from strudel.learning.history import History
 from strudel.learning.parameters import fit_parameters
-from strudel.learning.search.hierarchical_smoothing import first_strength, shrink
-from strudel.learning.search.race import Run, race
-from strudel.learning.search_options import Greedy, Init, LearnPSDD, Race, SearchOptions
+from strudel.learning.search.best_first import BestFirstPolicy, Gains
+from strudel.learning.search.greedy import VariablePicker, pick_edge
+from strudel.learning.search.learnpsdd import LearnPsddPolicy, copied_levels
+from strudel.learning.search.scored_search import Policy, ScoredSearch
+from strudel.learning.search_options import (
+    BestFirst,
+    Greedy,
+    Init,
+    LearnPSDD,
+    Race,
+    SearchOptions,
+    VariableScore,
+)
 from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.column_tree import learn_column_tree
@@ -57,6 +77,10 @@ FEW_VARIABLES = 200
 # Nodes that most greedy searches end with fewer of: no table is copied into a larger one in their
 # midst. Memory is taken when it is written to; of small tables only little is reserved.
 FEWEST_NODES, MOST_NODES, CELLS_PER_NODE = 2**10, 2**18, 4
+ROUNDS = (150, 500, 1500)  # operations after which the worse half of the runs ends
+SHARE = 0.25  # of the time: the most that all runs together may take in a round
+STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # virtual rows per copied sum
+MIDDLE = 30.0  # while the structure is sought
 
 
 def learn_structure(
@@ -337,3 +361,217 @@ def check_rows(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> Non
             "search and a vtree."
         )
     search.check_ends(has_valid=valid.total_weight > 0.0)
+
+
+class Run:
+    """A greedy or best-first search, or LearnPSDD, that can be continued."""
+
+    def __init__(
+        self,
+        make: Callable[..., GrowingCircuit],
+        search: SearchOptions,
+        rng: np.random.Generator,
+        started: float | None = None,
+        train: BitMatrix | None = None,
+    ) -> None:
+        self.make = make
+        self.search = search
+        self.rng = rng
+        self._rows = train
+        self.history = History(started)
+        self.operations: list[Operation] = []
+        self.growing = make()
+        self.history.add(self.growing)
+        self._next: Callable[[], Operation | None] | None = None
+
+    def continue_until(
+        self, search: SearchOptions, on_split: Callable[[History], None] | None = None
+    ) -> None:
+        """Do one operation after another until the bounds in `search` say stop."""
+        self.history.stopped_because = ""
+        try:
+            if self._next is None:
+                self._next = self._chooser()
+            self._search(self._next, search, on_split)
+        except KeyboardInterrupt:
+            self.history.stopped_because = "interrupted"
+
+    def _search(
+        self,
+        find: Callable[[], Operation | None],
+        search: SearchOptions,
+        on_split: Callable[[History], None] | None,
+    ) -> None:
+        while not self.history.is_finished(search):
+            operation = find()
+            if operation is None:
+                self.history.stopped_because = "nothing left to split"
+                return
+            apply(self.growing, operation)
+            self.operations.append(operation)
+            self.history.add(self.growing)
+            if self._rows is not None:
+                offer(self.best_circuit, self.best_likelihood)
+            if on_split is not None:
+                on_split(self.history)
+
+    def best_circuit(self) -> Circuit:
+        """The best circuit so far, with parameters in closed form."""
+        assert self._rows is not None
+        best = self.growing.snapshot(self.history.best)
+        return fit_parameters(best, self._rows, pseudocount=self.search.pseudocount)
+
+    @property
+    def _has_scores(self) -> bool:
+        kind = self.search.search
+        return isinstance(kind, BestFirst) or (
+            isinstance(kind, LearnPSDD) and kind.heuristic is None
+        )
+
+    @property
+    def best_likelihood(self) -> float:
+        """Mean log-likelihood of the validation rows under the best circuit so far."""
+        return self.history.best_score
+
+    def _chooser(self) -> Callable[[], Operation | None]:
+        """What says which operation comes next."""
+        growing, rng = self.growing, self.rng
+        kind: Any = self.search.search
+        if self._has_scores:
+            policy: Policy
+            if isinstance(kind, BestFirst):
+                policy = BestFirstPolicy(growing, clones=kind.clones, gains=self._gains())
+            else:
+                policy = LearnPsddPolicy(growing, kind)
+            return ScoredSearch(growing, policy).next
+        n_levels = NONE
+        if isinstance(kind, LearnPSDD):
+            n_levels, kind = copied_levels(growing, kind), kind.heuristic
+        pick_place = self._place_picker(kind.variable_score)
+
+        def next_split() -> Operation | None:
+            edge = pick_edge(growing, kind.edge_score, rng, kind.tie_rule)
+            if edge is None:
+                return None
+            return Operation(edge, pick_place(edge), n_levels=n_levels)
+
+        return next_split
+
+    def _place_picker(self, score: VariableScore) -> Callable[[int], int]:
+        """What chooses the place at which an edge is split."""
+        picker = VariablePicker(self.growing, score, self.search.alpha)
+        return lambda edge: picker.pick(edge, self.rng)
+
+    def _gains(self) -> Gains:
+        """What scores splits and clones for best-first search."""
+        return Gains(self.growing)
+
+
+def race(
+    runs: list[Run],
+    search: SearchOptions,
+    on_split: Callable[[History], None] | None = None,
+) -> Run:
+    """Race several runs; in every round the better half continues.
+
+    The likelihood of the first circuit does not show which start is best; a few hundred operations
+    do. The last run continues to its end. If there is a time limit, those that were left behind
+    use what remains of it, the best first.
+    """
+    left_behind: list[Run] = []
+    for n_operations in ROUNDS:
+        share = SHARE / len(runs)
+        for run in runs:
+            bound = run.search
+            if bound.max_splits is None or n_operations < bound.max_splits:
+                bound = replace(bound, max_splits=n_operations)
+            if search.max_seconds is not None:
+                until = min(search.max_seconds, run.history.elapsed + share * search.max_seconds)
+                bound = replace(bound, max_seconds=until)
+            run.continue_until(bound, on_split)
+            if run.history.stopped_because == "interrupted":
+                return _stopped(runs)
+        runs.sort(key=lambda run: -run.best_likelihood)
+        n_kept = (len(runs) + 1) // 2
+        left_behind = runs[n_kept:] + left_behind
+        del runs[n_kept:]
+    ended: list[Run] = []
+    for run in runs + left_behind:
+        if ended and (search.max_seconds is None or run.history.elapsed >= search.max_seconds):
+            break
+        run.continue_until(run.search, on_split)
+        ended.append(run)
+        if run.history.stopped_because == "interrupted":
+            return _stopped(ended)
+    return max(ended, key=lambda run: run.best_likelihood)
+
+
+def _stopped(runs: list[Run]) -> Run:
+    """The best run after an interrupt."""
+    best = max(runs, key=lambda run: run.best_likelihood)
+    best.history.stopped_because = "interrupted"
+    return best
+
+
+def first_strength(search: SearchOptions) -> float | None:
+    """How strongly copies are drawn while the structure is sought; None for uniform smoothing."""
+    if search.smoothing == "uniform":
+        return None
+    return MIDDLE if search.smoothing_strength == "auto" else float(search.smoothing_strength)
+
+
+def shrink(
+    make: Callable[..., GrowingCircuit],
+    operations: list[Operation],
+    strength: float | Literal["auto"],
+    history: History,
+) -> tuple[Circuit, History]:
+    """The best circuit on the way, with its parameters, and the history with those parameters.
+
+    `make` gives the growing circuit before the first operation, for a strength: virtual rows per
+    copied sum. The history is that of the search, for the seconds and the reason to stop.
+    """
+    best, best_strength = history, MIDDLE if strength == "auto" else float(strength)
+    if strength == "auto" and not np.isnan(history.valid[0]):
+        best, best_strength = _climb(make, operations, history)
+    growing = replay(make(strength=best_strength), operations[: best.best])
+    return growing.shrunk(), best
+
+
+def _climb(
+    make: Callable[..., GrowingCircuit], operations: list[Operation], history: History
+) -> tuple[History, float]:
+    """From the strength of the search to weaker and stronger ones, as long as validation gains."""
+
+    def likelihood(some: History) -> float:
+        return float(some.valid[some.best])
+
+    best, middle = history, STRENGTHS.index(MIDDLE)
+    chosen = middle
+    for step in (1, -1):
+        i = middle + step
+        while 0 <= i < len(STRENGTHS):
+            other = _likelihoods(make, operations, STRENGTHS[i], history)
+            if likelihood(other) <= likelihood(best):
+                break
+            best, chosen = other, i
+            i += step
+        if chosen != middle:
+            break
+    return best, STRENGTHS[chosen]
+
+
+def _likelihoods(
+    make: Callable[..., GrowingCircuit],
+    operations: list[Operation],
+    strength: float,
+    earlier: History,
+) -> History:
+    """The history with another strength; seconds are those of the search."""
+    history = History()
+    growing = make(strength=strength)
+    history.add(growing)
+    replay(growing, operations, history.add)
+    columns = history.columns()
+    columns["seconds"] = earlier.seconds[: len(history)]
+    return History.from_columns(columns, history.best, earlier.stopped_because)
