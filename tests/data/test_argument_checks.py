@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from strudel.data.argument_checks import check_choice, check_count, check_size
+from strudel.data.argument_checks import check_choice, check_count, check_size, generator_from
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(3)])
@@ -46,3 +46,7 @@ def test_a_choice_is_one_of_the_names():
     for value in ("c", 1, None, ["a"]):
         with pytest.raises(ValueError, match="kind must be one of a, b, but is"):
             check_choice("kind", value, ("a", "b"))
+
+
+def test_an_example_of_generator_from():
+    assert (int(generator_from(0).integers(10)), int(generator_from(None).integers(1))) == (8, 0)

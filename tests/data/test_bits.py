@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from fractions import Fraction
+from math import log
 
 import numpy as np
 import pytest
@@ -11,11 +12,16 @@ from hypothesis import strategies as st
 
 from strategies import binary_tables, weights
 from strudel.data.bits import (
-    BitMatrix,
+    LARGEST_TABLE,
     exact_weights,
     merge_equal_rows,
     pack_columns,
     pack_rows,
+    pair_counts,
+    x_log_x,
+    x_log_x_in,
+    x_log_x_of,
+    x_log_x_table,
 )
 
 tables = binary_tables(max_rows=150, max_vars=5)  # past two words
@@ -123,12 +129,63 @@ def test_merging_counts_equal_rows(X, data):
     assert merged.total_weight == bits.total_weight
 
 
-def test_a_bit_matrix_is_frozen():
-    bits = BitMatrix(np.zeros((1, 1), dtype=np.uint64), 3)
-    with pytest.raises(AttributeError):
-        bits.n_rows = 4
+@given(tables)
+def test_counts_are_the_table_times_itself(X):
+    expected = X.T.astype(int) @ X.astype(int)
+    assert np.array_equal(pair_counts(pack_columns(X)), expected)
 
 
-def test_an_example_of_exact_weights():
-    a, b, c = exact_weights([0.1, 0.2, 0.3]).tolist()
-    assert (a + b) + c == a + (b + c)
+def test_counts_of_a_wide_table(rng):
+    X = rng.integers(0, 2, (300, 70))
+    assert np.array_equal(pair_counts(pack_columns(X)), X.T @ X)
+
+
+@given(tables, st.data())
+def test_whole_weights_are_repetitions(X, data):
+    times = data.draw(st.lists(st.integers(0, 4), min_size=len(X), max_size=len(X)))
+    repeated = np.repeat(X, times, axis=0)
+    weighted = pair_counts(pack_columns(X, times))
+    assert np.array_equal(weighted, pair_counts(pack_columns(repeated)))
+
+
+@given(tables, st.data())
+def test_weighted_counts_are_a_weighted_product(X, data):
+    bits = pack_columns(X, data.draw(weights(len(X))))
+    expected = np.einsum("r,ri,rj->ij", bits.weights, X, X)
+    assert np.array_equal(pair_counts(bits), expected)  # to the last bit: the weights are exact
+
+
+def test_counts_of_a_constant_column():
+    assert pair_counts(pack_columns([[0, 1], [0, 1]])).tolist() == [[0, 0], [0, 2]]
+
+
+def test_counts_of_no_rows():
+    assert pair_counts(pack_columns(np.zeros((0, 3)))).tolist() == [[0, 0, 0]] * 3
+
+
+@pytest.mark.parametrize("x", [0.25, 1.0, 7.0, 1e6])
+def test_numbers_and_arrays_agree_with_the_formula(x):
+    assert x_log_x(x) == pytest.approx(x * log(x))
+    assert x_log_x_of(np.array([x]))[0] == pytest.approx(x * log(x))
+
+
+@pytest.mark.parametrize("x", [0.0, -1e-12])
+def test_it_is_zero_where_x_is_not_positive(x):
+    assert x_log_x(x) == 0.0
+    assert x_log_x_of(np.array([x]))[0] == 0.0
+    assert x_log_x_in(np.zeros(0), x) == 0.0
+
+
+def test_a_table_of_whole_weights_says_the_same_to_the_last_digit():
+    table = x_log_x_table(np.array([3.0, 40.0, 7.0]))
+    assert len(table) == 51
+    assert [x_log_x_in(table, float(x)) for x in range(51)] == [
+        x_log_x(float(x)) for x in range(51)
+    ]
+
+
+def test_other_weights_have_no_table():
+    table = x_log_x_table(np.array([0.5, 2.0]))
+    assert len(table) == 0
+    assert len(x_log_x_table(np.array([float(LARGEST_TABLE)]))) == 0
+    assert x_log_x_in(table, 2.5) == x_log_x(2.5)

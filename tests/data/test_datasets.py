@@ -304,7 +304,3 @@ def test_the_file_on_disk_holds_four_plain_arrays(tmp_path):
         f"{key}.npy" for key in (*SPLITS, "n_vars")
     )
     assert Path(path).stat().st_size < 2000
-
-
-def test_an_example_of_parse_zero_one_lines():
-    assert parse_zero_one_lines(b"0,1\n1,1\n").tolist() == [[0, 1], [1, 1]]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from strategies import binary_tables
-from strudel.data import containers, validation
+from strudel.data import validation
 from strudel.data.bits import pack_columns
 from strudel.data.validation import (
     as_bits,
@@ -23,7 +22,7 @@ from strudel.data.validation import (
     check_partial,
     check_sample_weight,
 )
-from strudel.errors import ExtraColumnsWarning, NotBinaryError, WrongTableError
+from strudel.errors import ExtraColumnsWarning, WrongTableError
 
 NAN = float("nan")
 ROWS = [[0, 1, 1], [1, 0, 1]]
@@ -368,42 +367,9 @@ def test_as_bits_leaves_a_bit_matrix_alone():
     assert "at least one column" in message(as_bits, pack_columns(np.zeros((2, 0))))
 
 
-@pytest.mark.parametrize("module", [validation, containers])
-def test_no_frame_library_is_imported_for_those_who_have_no_frames(module):
-    top = ast.parse(Path(module.__file__).read_text(encoding="utf-8")).body
+def test_no_frame_library_is_imported_for_those_who_have_no_frames():
+    top = ast.parse(Path(validation.__file__).read_text(encoding="utf-8")).body
     imports = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
     imports |= {node.module for node in top if isinstance(node, ast.ImportFrom)}
     heavy = {"pandas", "polars", "pyarrow", "sklearn", "scipy", "narwhals"}
     assert not heavy & {name.partition(".")[0] for name in imports}
-
-
-def test_an_example_of_as_bits():
-    assert as_bits([[1, 0], [1, 1]], sample_weight=[2, 1]).total_weight == 3.0
-
-
-def test_an_example_of_check_binary():
-    assert check_binary([[True, False], [0.0, 1]])[0].tolist() == [[1, 0], [0, 1]]
-    with pytest.raises(
-        NotBinaryError, match=re.escape("X must hold only 0 and 1, but column 1 holds 2 at row 0. ")
-    ):
-        check_binary([[0, 2]])
-
-
-def test_an_example_of_check_evidence():
-    np.testing.assert_allclose(
-        check_evidence({"b": 1}, feature_names=["a", "b", "c"]), ([[np.nan, 1.0, np.nan]])
-    )
-    np.testing.assert_allclose(check_evidence([0, None, 1], n_vars=3), [[0.0, np.nan, 1.0]])
-
-
-def test_an_example_of_check_partial():
-    assert check_partial([[0, 1]])[0].tolist() == [[0, 1]]
-    np.testing.assert_allclose(check_partial([[0, None]])[0], [[0.0, np.nan]])
-
-
-def test_an_example_of_check_sample_weight():
-    assert check_sample_weight([1, 0, 2], n_rows=3).tolist() == [1.0, 0.0, 2.0]
-    with pytest.raises(
-        ValueError, match=re.escape("sample_weight must not be negative, but holds -1.0 at row 1.")
-    ):
-        check_sample_weight([1, -1], n_rows=2)

@@ -285,7 +285,7 @@ def test_kernels_work_where_compiled_code_cannot_be_kept(tmp_path):
         "    return real(*args, **options)\n"
         "numba.njit = njit\n"
         "from strudel.data.bits import pack_columns\n"
-        "from strudel.data.counts import pair_counts\n"
+        "from strudel.data.bits import pair_counts\n"
         "print(int(pair_counts(pack_columns([[1], [1]]))[0, 0]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -14,8 +14,7 @@ from hypothesis.extra import numpy as npst
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from strategies import binary_tables, weights
-from strudel.data.bits import exact_weights, pack_columns
-from strudel.data.counts import pair_counts
+from strudel.data.bits import exact_weights, pack_columns, pair_counts
 from strudel.trees import chow_liu
 from strudel.trees.chow_liu import (
     _maximum_spanning_tree,

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import mutual_info_score
 
 from strategies import binary_tables
-from strudel.data.bits import pack_columns
-from strudel.data.counts import pair_counts
+from strudel.data.bits import pack_columns, pair_counts
 from strudel.tables.column_codes import ColumnCode
 from strudel.trees.mutual_information import (
     column_information,

@@ -13,7 +13,7 @@ from strategies import examples, seeds, vtrees
 from strudel import Vtree, log_likelihood
 from strudel.circuits import compile_chow_liu
 from strudel.data import pack_columns
-from strudel.data.counts import pair_counts
+from strudel.data.bits import pair_counts
 from strudel.trees import (
     balanced_vtree,
     learn_chow_liu_tree,

@@ -24,7 +24,7 @@ from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
 from strudel.algebra.products import edge_weights, is_covered, is_model_covered
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.evaluate import column_log_totals
-from strudel.data.containers import slices
+from strudel.data.validation import slices
 from strudel.queries.model import Model
 
 BLOCK_VALUES = 2**18  # values of pairs of components that go up together: 2 MB

@@ -26,7 +26,7 @@ from strudel.algebra.finer_cells import with_finer_cells
 from strudel.algebra.given_event import given_event
 from strudel.algebra.inner_bounds import bounds_of, conjunction_of
 from strudel.algebra.pairs import MAX_PAIRS
-from strudel.data.containers import read_named_rows
+from strudel.data.validation import read_named_rows
 from strudel.errors import NoValueError
 from strudel.logic.column_events import event_of_values
 from strudel.logic.event_forms import as_event, is_formula, said_event, without_points

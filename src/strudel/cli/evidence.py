@@ -23,7 +23,7 @@ from strudel.cli.advice_in_options import advice_for
 from strudel.cli.console import InputError, warnings_as_notes
 from strudel.cli.input_tables import read_frame_rows, read_rows
 from strudel.cli.table_columns import model_columns
-from strudel.data.containers import check_shared_names
+from strudel.data.validation import check_shared_names
 
 if TYPE_CHECKING:
     from strudel._types import AnyArray, FloatArray

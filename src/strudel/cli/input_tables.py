@@ -14,7 +14,7 @@ import numpy as np
 
 from strudel.cli.console import InputError, note, warnings_as_notes
 from strudel.cli.table_columns import drop_columns
-from strudel.data.containers import check_shared_names
+from strudel.data.validation import check_shared_names
 
 if TYPE_CHECKING:
     from strudel.io.read_tables import Table

@@ -14,7 +14,7 @@ import numpy as np
 
 from strudel._names import did_you_mean
 from strudel.cli.console import InputError, note, warnings_as_notes
-from strudel.data.containers import check_shared_names
+from strudel.data.validation import check_shared_names
 
 if TYPE_CHECKING:
     from strudel.tables.coded_column import Column

@@ -1,7 +1,7 @@
 """Tables of 0s and 1s -> `BitMatrix`, packed 64 rows to a word; and the named datasets.
 
-Reading order: `containers`, `validation`, `bits`, `counts`, `datasets`; `lazy` is for rows that are
-read when they are asked for.
+Reading order: `validation`, `bits`, `datasets`; `lazy` is for rows that are read when they are
+asked for.
 """
 
 from strudel._lazy import attach

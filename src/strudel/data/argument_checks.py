@@ -1,7 +1,8 @@
-"""Checks of arguments and options: one of several names, a whole number, a finite number.
+"""Checks of arguments and options: one of several names, a whole number, a finite number, a seed.
 
 In:  the name of an argument and its value.
-Out: nothing, or a `ValueError` that says in one sentence what the argument may be.
+Out: nothing, or a `ValueError` that says in one sentence what the argument may be; of a
+     `random_state` the numpy Generator.
 
 `check_common_options` checks what all estimators have; each checks the rest on its own.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -153,3 +154,15 @@ def check_common_options(estimator: Any) -> None:
     for name, check in COMMON.items():
         if hasattr(estimator, name):
             check(name, getattr(estimator, name))
+
+
+RandomState: TypeAlias = np.random.Generator | np.random.RandomState | int | None
+
+
+def generator_from(random_state: RandomState) -> np.random.Generator:
+    """The generator itself, or one from a seed, a `RandomState` or, for None, anywhere."""
+    check_seed("random_state", random_state, may_be_generator=True)
+    if isinstance(random_state, np.random.RandomState):
+        # As `default_rng` does from NumPy 2.2 on: its numbers go on, so the next draws differ.
+        return np.random.Generator(random_state._bit_generator)
+    return np.random.default_rng(random_state)

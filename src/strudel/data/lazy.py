@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from strudel.data.random_state import generator_from
+from strudel.data.argument_checks import generator_from
 
 F = TypeVar("F", bound=Callable[..., Any])
 

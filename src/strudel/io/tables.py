@@ -29,7 +29,6 @@ import numpy as np
 from strudel._memory import total_memory
 from strudel._types import AnyArray
 from strudel.data.argument_checks import check_choice
-from strudel.data.containers import check_shape
 from strudel.data.datasets import (
     SPLITS,
     dataset_names,
@@ -38,6 +37,7 @@ from strudel.data.datasets import (
     unknown_dataset_message,
     unpack_splits,
 )
+from strudel.data.validation import check_shape
 from strudel.errors import FileFormatError, MissingDependencyError
 from strudel.tables.example import EXAMPLE, example_csv
 

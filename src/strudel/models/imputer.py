@@ -15,11 +15,15 @@ from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.data.argument_checks import check_choice, check_common_options, check_count, shown
-from strudel.data.containers import as_frame, check_shared_names
+from strudel.data.argument_checks import (
+    check_choice,
+    check_common_options,
+    check_count,
+    generator_from,
+    shown,
+)
 from strudel.data.lazy import is_lazy, lazy_as_it_is
-from strudel.data.random_state import generator_from
-from strudel.data.validation import check_evidence
+from strudel.data.validation import as_frame, check_evidence, check_shared_names
 from strudel.errors import LeftEmptyWarning, outer_stack_level
 from strudel.learning.incomplete.fill_regressions import (
     FillRegressions,

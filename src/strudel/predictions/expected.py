@@ -20,8 +20,7 @@ from strudel._types import AnyArray, FloatArray
 from strudel.algebra.event_probability import event_log_probabilities
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.predictor import PredictorCircuit
-from strudel.data.argument_checks import check_choice, check_count
-from strudel.data.random_state import RandomState, generator_from
+from strudel.data.argument_checks import RandomState, check_choice, check_count, generator_from
 from strudel.predictions.moments import (
     MAX_LEAF_PAIRS,
     Moments,

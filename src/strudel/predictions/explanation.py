@@ -35,8 +35,7 @@ from strudel._display import plotting
 from strudel._names import names_of, quote
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.algebra.evidence import takes_evidence
-from strudel.data.argument_checks import check_choice, check_count
-from strudel.data.random_state import RandomState, generator_from
+from strudel.data.argument_checks import RandomState, check_choice, check_count, generator_from
 from strudel.predictions.decision import Decision, PredictorDecider, decision_of
 from strudel.predictions.expected import expected_outputs
 from strudel.predictions.predictor_arguments import Asked, Evidence, ask, possible_evidence

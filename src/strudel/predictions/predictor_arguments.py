@@ -25,8 +25,7 @@ from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.algebra.finer_cells import bits_in_finer, in_variables, with_finer_cells
 from strudel.algebra.inner_bounds import bounds_of
 from strudel.circuits.predictor import PredictorCircuit
-from strudel.data.containers import is_single_row, read_named_rows
-from strudel.data.validation import check_evidence
+from strudel.data.validation import check_evidence, is_single_row, read_named_rows
 from strudel.errors import CutCellsWarning, outer_stack_level
 from strudel.logic.event_forms import as_event, is_formula
 from strudel.logic.events import Event

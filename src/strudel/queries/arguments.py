@@ -14,8 +14,7 @@ import numpy as np
 
 from strudel._names import did_you_mean, find_name, names_of
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import is_single_row
-from strudel.data.validation import check_evidence
+from strudel.data.validation import check_evidence, is_single_row
 from strudel.queries.model import Model
 from strudel.tables.coded_rows import table_log_density
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from strudel._names import names_of
 from strudel._types import FloatArray, IntArray
-from strudel.data.x_log_x import x_log_x_of
+from strudel.data.bits import x_log_x_of
 from strudel.queries.columns.value_probabilities import value_sums
 from strudel.queries.model import Model, model_of
 from strudel.queries.variable_probabilities import pairs_among

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import slices
+from strudel.data.validation import slices
 from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.by_block import by_block
 from strudel.queries.marginal import raise_if_impossible

@@ -25,7 +25,7 @@ from strudel.circuits.on_device.flow_products import (
     log_sums,
 )
 from strudel.data.bits import pack_columns
-from strudel.data.containers import slices
+from strudel.data.validation import slices
 
 BLOCK_ROWS = 2**15
 BLOCK_NUMBERS = 2**28  # of a 0/1 matrix, or of logs: 1 GiB

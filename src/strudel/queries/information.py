@@ -19,8 +19,8 @@ from strudel._names import names_of, quote
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties, why_not_deterministic
-from strudel.data.containers import slices
-from strudel.data.x_log_x import x_log_x_of
+from strudel.data.bits import x_log_x_of
+from strudel.data.validation import slices
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.by_block import by_block

@@ -13,8 +13,7 @@ from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.properties import check_properties
 from strudel.data.bits import pack_columns
-from strudel.data.containers import slices
-from strudel.data.validation import check_binary
+from strudel.data.validation import check_binary, slices
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import log_density_in
 from strudel.queries.by_block import by_block

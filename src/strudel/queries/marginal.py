@@ -10,8 +10,7 @@ from strudel._torch import find_device
 from strudel._types import AnyArray, FloatArray
 from strudel.algebra.conditioning import condition
 from strudel.algebra.evidence import IMPOSSIBLE, absorbed_rows, said_facts
-from strudel.data.containers import read_named_rows
-from strudel.data.validation import check_evidence
+from strudel.data.validation import check_evidence, read_named_rows
 from strudel.errors import NoValueError
 from strudel.logic.event_forms import is_formula
 from strudel.queries.arguments import given_rows, log_density_in

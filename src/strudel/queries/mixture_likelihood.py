@@ -25,7 +25,7 @@ from strudel.circuits.flows import BLOCK_WORDS, flow_block, raise_if_ambiguous
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.properties import check_properties
 from strudel.data.bits import pack_columns
-from strudel.data.containers import slices
+from strudel.data.validation import slices
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block

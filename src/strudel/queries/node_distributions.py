@@ -19,7 +19,7 @@ from strudel._numba import in_threads, kernel, use_threads
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.mixture import Mixture
-from strudel.data.containers import slices
+from strudel.data.validation import slices
 from strudel.queries.conditional_parameters import component_parameters, conditional_parameters
 from strudel.queries.model import Model
 from strudel.queries.passes import LANES

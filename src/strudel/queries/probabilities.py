@@ -19,7 +19,7 @@ from strudel._numba import in_threads, kernel, soonest
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.properties import check_properties
-from strudel.data.containers import slices
+from strudel.data.validation import slices
 from strudel.queries.model import Model, Part, log_weights_of, part_of, structure_of
 from strudel.queries.passes import (
     LANES,

@@ -15,8 +15,8 @@ from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
-from strudel.data.containers import slices
-from strudel.data.random_state import RandomState, generator_from
+from strudel.data.argument_checks import RandomState, generator_from
+from strudel.data.validation import slices
 from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block
 from strudel.queries.column_answers import as_table

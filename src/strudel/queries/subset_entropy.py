@@ -28,7 +28,7 @@ from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.determinism import Needs, edge_needs, find_needs
-from strudel.data.x_log_x import x_log_x, x_log_x_of
+from strudel.data.bits import x_log_x, x_log_x_of
 
 PAIRS_PER_STATE = 2**14  # pairs of products compared in the time that a state takes
 

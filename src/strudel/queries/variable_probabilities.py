@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import slices
+from strudel.data.validation import slices
 from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block
 from strudel.queries.column_answers import column_marginals

@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import slices
+from strudel.data.validation import slices
 from strudel.tables.density import Density, Pieces
 
 Region: TypeAlias = tuple[tuple[float, float], ...]  # intervals low <= x < high, apart, in order

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from strudel._types import AnyArray
-from strudel.data.x_log_x import x_log_x_of
+from strudel.data.bits import x_log_x_of
 from strudel.tables.bin_edges import quantile_edges
 from strudel.tables.columns import NUMERIC, RawColumn
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import as_frame, check_shape, read_values
+from strudel.data.validation import as_frame, check_shape, read_values
 from strudel.errors import MissingDependencyError
 from strudel.tables.bin_edges import as_duration, without_zone
 

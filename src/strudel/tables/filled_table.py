@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import as_frame, read_values
+from strudel.data.validation import as_frame, read_values
 from strudel.tables.coded_column import BIT, Column
 from strudel.tables.columns import (
     RawColumn,

@@ -16,15 +16,16 @@ from sklearn.base import clone
 from sklearn.utils.validation import _check_feature_names, _get_feature_names
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import (
+from strudel.data.lazy import is_lazy
+from strudel.data.validation import (
     as_frame,
+    check_evidence,
+    check_partial,
     check_shape,
     check_shared_names,
     is_single_row,
     read_values,
 )
-from strudel.data.lazy import is_lazy
-from strudel.data.validation import check_evidence, check_partial
 from strudel.errors import (
     EmptyColumnWarning,
     IdentifierWarning,

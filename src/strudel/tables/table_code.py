@@ -20,7 +20,7 @@ import numpy as np
 
 from strudel._names import did_you_mean, quote
 from strudel._types import NONE, FloatArray
-from strudel.data.containers import check_shared_names
+from strudel.data.validation import check_shared_names
 from strudel.errors import OutOfRangeWarning, UnseenValueWarning, outer_stack_level
 from strudel.tables.coded_column import BIT, column_from_dict, column_to_dict
 from strudel.tables.coded_column import Column as Column

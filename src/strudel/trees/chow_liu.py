@@ -18,10 +18,15 @@ from numpy.typing import ArrayLike
 from strudel._display import Shown
 from strudel._numba import kernel, popcount, soonest
 from strudel._types import NONE, AnyArray, CountArray, FloatArray, IntArray, WordArray
-from strudel.data.bits import BitMatrix, pack_columns
-from strudel.data.counts import MOST_PLANES, bit_planes, pair_counts
+from strudel.data.bits import (
+    MOST_PLANES,
+    BitMatrix,
+    bit_planes,
+    pack_columns,
+    pair_counts,
+    x_log_x_of,
+)
 from strudel.data.validation import as_bits, check_evidence, check_sample_weight
-from strudel.data.x_log_x import x_log_x_of
 from strudel.trees.mutual_information import (
     pair_information,
     pairwise_mutual_information,

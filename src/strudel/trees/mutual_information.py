@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 
 from strudel._numba import kernel, run_blocks, soonest
 from strudel._types import NONE, CountArray, FloatArray, IntArray
-from strudel.data.bits import BitMatrix, pack_columns
-from strudel.data.counts import pair_counts
-from strudel.data.x_log_x import x_log_x
+from strudel.data.bits import BitMatrix, pack_columns, pair_counts, x_log_x
 from strudel.tables.column_codes import ColumnCode, column_values
 
 

@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
-from strudel.data.bits import BitMatrix
-from strudel.data.counts import pair_counts
+from strudel.data.bits import BitMatrix, pair_counts
 from strudel.data.validation import as_bits
 from strudel.trees.chow_liu import ChowLiuTree, conditional_tables, learn_chow_liu_tree
 from strudel.trees.mutual_information import pairwise_mutual_information

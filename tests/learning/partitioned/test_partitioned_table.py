@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from partitioned_tables import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
 from strudel import EM, BaggedEM, Strudel
-from strudel.data.bits import pack_columns
-from strudel.data.counts import pair_counts
+from strudel.data.bits import pack_columns, pair_counts
 from strudel.learning import fit_parameters
 from strudel.learning.partitioned import em as mixture_part
 from strudel.learning.partitioned import engines as out_of_core

@@ -27,7 +27,7 @@ from strudel.cli.partitions import (
 )
 from strudel.cli.shell_completion import complete_data
 from strudel.cli.table_columns import cells_of, model_columns, of_one_type
-from strudel.data.containers import check_shared_names
+from strudel.data.validation import check_shared_names
 from strudel.errors import NotBinaryFileError
 
 if TYPE_CHECKING:

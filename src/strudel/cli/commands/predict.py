@@ -23,7 +23,7 @@ from strudel.cli.outputs import RowsOutput, check_rows_output, write_columns
 from strudel.cli.partitions import Columns, Partition, answer_rows, answers_by_partition, read_cells
 from strudel.cli.shell_completion import complete_data
 from strudel.cli.table_columns import model_columns, split_target
-from strudel.data.containers import check_shared_names
+from strudel.data.validation import check_shared_names
 
 if TYPE_CHECKING:
     from strudel.models.classifier import StrudelClassifier

@@ -61,7 +61,7 @@ def sample(
     Rows are independent and exactly distributed as the model says, given what is known. A table of
     several rows gets its completions in the order of its rows. The csv has a line of names.
     """
-    from strudel.data.random_state import generator_from
+    from strudel.data.argument_checks import generator_from
     from strudel.queries.sampling import sample as draw
 
     held = read_model(model, force)

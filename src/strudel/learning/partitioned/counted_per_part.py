@@ -17,8 +17,7 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, CountArray, FloatArray, IntArray, WordArray
-from strudel.data.bits import BitMatrix
-from strudel.data.counts import pair_counts
+from strudel.data.bits import BitMatrix, pair_counts
 from strudel.learning.growing.growth import STAMP, Growth, places_in, rows_through, undecided_places
 from strudel.learning.search.best_first import LONG, count_pairs, histogram, pair_room, row_numbers
 from strudel.learning.search.greedy import gather_columns

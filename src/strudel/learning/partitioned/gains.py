@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
-from strudel.data.x_log_x import x_log_x_table
+from strudel.data.bits import x_log_x_table
 from strudel.learning.growing.growth import ALIVE, N_NODES, Growth, places_in, undecided
 from strudel.learning.partitioned.counted_per_part import (
     ALL_ROWS,

@@ -23,9 +23,9 @@ from strudel.data.bits import (
     exact_weights,
     merge_if_it_pays,
     pack_columns,
+    pair_counts,
     weight_quantum,
 )
-from strudel.data.counts import pair_counts
 from strudel.data.lazy import is_lazy, row_blocks
 from strudel.data.validation import check_partial, check_sample_weight
 from strudel.errors import NoRowsError, NotBinaryError, UnseenValueError

@@ -24,7 +24,7 @@ import numpy as np
 
 from strudel._numba import kernel, lowest_bit, popcount, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
-from strudel.data.x_log_x import x_log_x_in, x_log_x_table
+from strudel.data.bits import x_log_x_in, x_log_x_table
 from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation
 from strudel.learning.growing.growth import (
     N_EDGES,

@@ -14,7 +14,7 @@ import numpy as np
 
 from strudel._numba import kernel, lowest_bit, popcount
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
-from strudel.data.x_log_x import LARGEST_TABLE, x_log_x, x_log_x_of
+from strudel.data.bits import LARGEST_TABLE, x_log_x, x_log_x_of
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import (
     ALIVE,

@@ -17,9 +17,8 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.algebra.evidence import absorb, columns_in, with_cells_of
-from strudel.data.argument_checks import check_count
-from strudel.data.random_state import RandomState, generator_from
-from strudel.data.x_log_x import x_log_x_of
+from strudel.data.argument_checks import RandomState, check_count, generator_from
+from strudel.data.bits import x_log_x_of
 from strudel.logic.event_forms import is_formula
 from strudel.queries.arguments import given_rows
 from strudel.queries.columns.column_posterior import as_value

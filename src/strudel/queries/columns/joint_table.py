@@ -17,7 +17,7 @@ import numpy as np
 from strudel._names import did_you_mean, names_of, quote
 from strudel._types import FloatArray
 from strudel.circuits.mixture import Mixture
-from strudel.data.containers import slices
+from strudel.data.validation import slices
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows
 from strudel.queries.columns.value_probabilities import respects, value_probabilities

@@ -23,9 +23,8 @@ import numpy as np
 
 from strudel._display import plotting
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
-from strudel.data.containers import slices
-from strudel.data.validation import check_sample_weight
-from strudel.data.x_log_x import x_log_x_of
+from strudel.data.bits import x_log_x_of
+from strudel.data.validation import check_sample_weight, slices
 from strudel.queries.arguments import given_rows
 from strudel.queries.columns.joint_table import code_of_model, pandas_frame
 from strudel.queries.columns.value_probabilities import (

@@ -13,8 +13,7 @@ import numpy as np
 
 from strudel._types import FloatArray
 from strudel.algebra.conditioning import condition
-from strudel.data.argument_checks import check_count
-from strudel.data.random_state import RandomState, generator_from
+from strudel.data.argument_checks import RandomState, check_count, generator_from
 from strudel.queries.arguments import given_rows
 from strudel.queries.columns.joint_table import code_of_model, pandas_frame, rows_with_few_unknown
 from strudel.queries.model import Model, model_of

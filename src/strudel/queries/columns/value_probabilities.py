@@ -16,7 +16,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.data.containers import slices
+from strudel.data.validation import slices
 from strudel.queries.model import Model, structure_of
 from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import literal_probabilities, log_probabilities
