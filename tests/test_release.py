@@ -8,7 +8,6 @@ import pytest
 import strudel
 
 ROOT = Path(__file__).resolve().parents[1]
-ADDRESS = "https://github.com/strudel-pc/strudel"
 
 if not (ROOT / "CITATION.cff").exists():
     pytest.skip("needs a checkout or an sdist", allow_module_level=True)

@@ -328,7 +328,7 @@ def learned():
 SAID_CASES = [
     (name, form, "circuit") for name, (_, said) in SAID.items() for form in range(len(said))
 ]
-SAID_CASES += [(name, 0, "mixture") for name in SAID]
+SAID_CASES += [pytest.param(name, 0, "mixture", marks=pytest.mark.compiled) for name in SAID]
 
 
 @pytest.mark.parametrize(("name", "form", "model"), SAID_CASES)

@@ -6,15 +6,9 @@ import pytest
 
 from strudel import multiply
 from strudel.algebra import inner_product, pairs
-from strudel.algebra.pairs import find_pairs
-from strudel.circuits import CircuitBuilder, figure_1_circuit
+from strudel.circuits import CircuitBuilder
 from strudel.errors import SizeLimitError
 from strudel.trees.vtree import balanced_vtree
-
-
-def test_an_example_of_find_pairs():
-    found = find_pairs(figure_1_circuit(), figure_1_circuit(), "multiply")
-    assert len(found.pair_p) == 13
 
 
 def wide_circuit():

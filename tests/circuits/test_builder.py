@@ -10,8 +10,6 @@ from strudel.circuits.builder import CircuitBuilder, assemble
 from strudel.circuits.properties import why_not_in_normal_form
 from strudel.trees.vtree import Vtree
 
-NONE = -1
-
 
 @pytest.fixture
 def builder():

@@ -13,7 +13,7 @@ from coded_tables import PlainTree, all_places, coded_tables, encode, one_hot, t
 from strategies import binary_tables, seeds, vtrees
 from strudel import Strudel, Vtree, log_likelihood, sample
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
-from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
+from strudel.circuits.examples import figure_1_chow_liu_tree
 from strudel.circuits.properties import why_not_deterministic, why_not_in_normal_form
 from strudel.data.bits import pack_columns
 from strudel.errors import NothingKnownWarning
@@ -73,18 +73,6 @@ def test_the_size_is_linear():
         parent = np.arange(-1, n_vars - 1, dtype=np.int32)
         tree = ChowLiuTree(parent, np.full((n_vars, 2), 0.5))
         assert compile_chow_liu(tree, vtree_from_chow_liu(tree)).n_edges <= 6 * n_vars
-
-
-def test_figure_1_probability_matches_the_paper():
-    circuit = figure_1_circuit()
-    assert oracle.probability(circuit, (1, 0, 1, 0)) == pytest.approx(0.6 * 0.8 * 0.4 * 0.1)
-    assert sum(oracle.probabilities(circuit)) == pytest.approx(1.0)
-
-
-def test_figure_1_is_its_bayesian_network():
-    tree, circuit = figure_1_chow_liu_tree(), figure_1_circuit()
-    for row in oracle.all_rows(4):
-        assert oracle.probability(circuit, row) == pytest.approx(bayesian_network(tree, row))
 
 
 def test_a_tree_and_a_vtree_of_different_sizes():
@@ -265,13 +253,6 @@ def test_columns_say_what_is_wrong_with_them():
 def test_columns_without_variables_are_left_out():
     columns = complete_columns([ColumnCode(0, np.zeros((1, 0))), ColumnCode(1, one_hot(2))], 3)
     assert [(column.start, column.stop) for column in columns] == [(0, 1), (1, 3)]
-
-
-def test_an_example_of_compile_column_tree():
-    columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
-    bits = pack_columns([[0, 0, 0], [1, 1, 0], [1, 1, 1]] * 5)
-    circuit = compile_column_tree(*learn_column_tree(bits, columns))
-    assert log_likelihood(circuit, [[1, 1, 0], [1, 0, 1]]).round(2).tolist() == [-1.21, -np.inf]
 
 
 @pytest.mark.parametrize("value", [0, 1])

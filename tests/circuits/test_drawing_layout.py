@@ -71,8 +71,3 @@ def test_a_literal_used_by_a_product_and_by_a_sum_is_drawn_once_for_each():
     layout = layout_circuit(builder.build(root))
     assert layout.mark_label.count("x1") == 2
     assert layout.mark_label.count("¬x1") == 1
-
-
-def test_an_example_of_layout_circuit():
-    layout = layout_circuit(figure_1_circuit())
-    assert [layout.mark_kind.count(kind) for kind in ("literal", "sum", "product")] == [8, 7, 8]

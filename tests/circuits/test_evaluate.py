@@ -42,12 +42,6 @@ def test_nothing_known_has_probability_one(circuit):
     assert evaluate_log(circuit, [[NAN] * circuit.n_vars])[0] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_figure_1():
-    rows = [[1, 0, 1, 0], [NAN, NAN, NAN, 1], [NAN, NAN, 1, NAN]]
-    expected = [0.6 * 0.8 * 0.4 * 0.1, 0.4, 0.4 * 0.3 + 0.6 * 0.8]
-    np.testing.assert_allclose(np.exp(evaluate_log(figure_1_circuit(), rows)), expected, rtol=1e-12)
-
-
 def test_one_variable():
     circuit = compile_factorized(Vtree.from_nested(0), [0.3])
     found = evaluate_log(circuit, [[0], [1], [NAN]])
@@ -107,9 +101,3 @@ def test_a_circuit_that_is_not_decomposable_is_refused():
 def test_rows_of_another_width_are_refused():
     with pytest.raises(ValueError, match="evidence has 3 features"):
         evaluate_log(figure_1_circuit(), [[0, 0, 0]])
-
-
-def test_an_example_of_evaluate_log():
-    assert np.exp(evaluate_log(figure_1_circuit(), [[1, 0, 1, 0], [np.nan] * 4])).round(
-        4
-    ).tolist() == [0.0192, 1.0]

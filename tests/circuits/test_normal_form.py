@@ -135,10 +135,3 @@ def test_true_and_false(n_vars):
     assert oracle.probabilities(everything) == [1.0] * 2**n_vars
     graph.add_sum([], [])
     assert normal_form(graph, linear_vtree(n_vars), fill=True) is None
-
-
-def test_an_example_of_normal_form():
-    graph = SumProductGraph()
-    a, b, c = (graph.add_literal(2 * var + 1) for var in range(3))
-    graph.add_product([a, b, c])
-    assert repr(normal_form(graph, linear_vtree(3))) == "Circuit(n_vars=3, n_nodes=8, n_edges=2)"

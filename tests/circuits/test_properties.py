@@ -14,16 +14,13 @@ from strategies import (
     any_circuits,
     circuits,
     examples,
-    partition_circuit,
     split_circuit,
-    sum_circuit,
     vtrees,
 )
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.properties import (
-    WHY_NOT,
     check_properties,
     why_not_decomposable,
     why_not_deterministic,
@@ -325,10 +322,6 @@ def test_normal_form_needs_the_root_at_the_root_of_the_vtree():
 # Checks for queries
 
 
-def test_checks_pass_silently():
-    check_properties(figure_1_circuit(), "anything", *WHY_NOT)
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -378,30 +371,3 @@ def test_a_counting_circuit_is_certified_though_no_variable_tells_its_edges_apar
         counts.append([nodes.add(v, way) for way in ways])
     circuit = nodes.build(counts[-1][30])
     assert why_not_deterministic(circuit) is None
-
-
-@pytest.mark.parametrize("maker", [split_circuit, partition_circuit])
-def test_makers_share_nodes(maker):
-    shared = 0
-    for seed in range(20):
-        circuit = maker(balanced_vtree(5), random.Random(seed), size=3)
-        sums = circuit.edge_left[circuit.edge_left >= 10].tolist()
-        sums += circuit.edge_right[circuit.edge_right >= 10].tolist()
-        shared += len(sums) > len(set(sums))
-    assert shared >= 5
-
-
-def test_random_sums_are_deterministic_now_and_then():
-    found = {
-        oracle.is_deterministic(sum_circuit(balanced_vtree(3), random.Random(seed), size=2))
-        for seed in range(60)
-    }
-    assert found == {True, False}
-
-
-def test_an_example_of_why_not_in_normal_form():
-    assert why_not_in_normal_form(figure_1_circuit()) is None
-
-
-def test_an_example_of_check_properties():
-    check_properties(figure_1_circuit(), "entropy", "smooth", "deterministic")

@@ -17,7 +17,7 @@ from strudel._names import places_of
 from strudel.circuits.examples import figure_1_circuit
 from strudel.errors import CircuitPropertyError, MissingDependencyError
 from strudel.logic.event_compiler import compile_event, event_circuit
-from strudel.logic.events import Event, at_least, at_most, exactly, less_than, quoted, variables
+from strudel.logic.events import Event, at_least, at_most, exactly, less_than, variables
 from strudel.logic.formula import Cnf, Dnf
 from strudel.logic.pysdd_compiler import compile_with_pysdd
 from strudel.logic.sdd import Sdd, nnf_from_sdd
@@ -270,7 +270,3 @@ def test_events_survive_pickling_and_copying():
     again = pickle.loads(pickle.dumps(event))
     assert again.holds(all_rows(3)).tolist() == event.holds(all_rows(3)).tolist()
     assert copy.deepcopy(event) is event
-
-
-def test_an_example_of_quoted():
-    assert (quoted("age"), quoted("age > 60")) == ("age", "'age > 60'")

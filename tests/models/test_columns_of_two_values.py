@@ -16,7 +16,6 @@ from strudel import (
     shap_values,
     sufficient_explanation,
 )
-from strudel.circuits.evaluate import evaluate_log
 from strudel.plotting.circuits import _circuit_to_draw, checked_row
 from strudel.predictions import (
     classifier_agreement,
@@ -87,27 +86,12 @@ def test_answers_are_those_of_the_same_model_without_its_code(mixture, predictor
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_clusters(mixture):
-    shares = responsibilities(mixture, PARTLY)
-    np.testing.assert_array_equal(mixture.predict_proba(PARTLY), shares)
-    np.testing.assert_array_equal(mixture.predict(PARTLY), shares.argmax(axis=1))
-    assert len(set(mixture.predict(PARTLY))) == 2
-
-
 def test_the_component_that_is_drawn(mixture):
     for values in ({"a": 5, "b": 10, "c": 7}, {"a": 9, "b": 18, "c": 11}):
         drawn, *_ = _circuit_to_draw(mixture.circuit_, checked_row(mixture.circuit_, values))
         best = int(responsibilities(mixture, values)[0].argmax())
         own = mixture.circuit_.component(best)
         np.testing.assert_array_equal(drawn.edge_log_theta, own.edge_log_theta)
-
-
-def test_passes_in_logs(mixture):
-    """These serve where other passes are not exact."""
-    circuit = mixture.circuit_.component(0)
-    rows = mixture.encoder_.transform(PARTLY)
-    expected = evaluate_log(circuit.with_table_code(None), rows)
-    np.testing.assert_array_equal(evaluate_log(circuit, rows), expected)
 
 
 def test_events_as_predictors_speak_in_columns(mixture):

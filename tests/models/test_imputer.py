@@ -21,14 +21,12 @@ from strudel import (
     load,
     log_likelihood,
     marginal_probabilities,
-    probability,
     sample,
     save,
 )
 from strudel.circuits import figure_1_circuit
 from strudel.errors import WrongTableError
 from strudel.learning.mixture_methods import EM
-from strudel.queries import expectation
 from strudel.tables import TableEncoder
 from strudel.tables.columns import read_columns
 
@@ -508,14 +506,3 @@ def test_columns_that_the_model_does_not_know_stay(backend):
     assert again["age"].tolist() == pytest.approx(list(by_model["age"]))
     with pytest.raises(ValueError, match="columns"):
         imputer.transform(wider[["note", "age"]])
-
-
-def test_an_imputer_answers_questions_about_its_columns():
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"size": rng.normal(size=80), "kind": rng.choice(["u", "v"], 80)})
-    imputer = StrudelImputer(Strudel(n_components=2, max_splits=0), random_state=0).fit(table)
-    model = imputer.circuit_
-    assert imputer.probability("kind = u & size > 0.3") == probability(
-        model, "kind = u & size > 0.3"
-    )
-    assert imputer.expectation("size", {"kind": "u"}) == expectation(model, "size", {"kind": "u"})

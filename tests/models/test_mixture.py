@@ -5,12 +5,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_checks import NEEDS_BINARY, PREDICTS_CLUSTERS, positive
+from sklearn_checks import PREDICTS_CLUSTERS, positive
 from strudel import EM, BaggedEM, BestFirst, Boosting, Greedy, Strudel
-from strudel.circuits.mixture import Mixture
 from strudel.errors import ExtraColumnsWarning, InterruptedWarning, WrongTableError
 from strudel.learning import prepared_rows as prepared
 from strudel.learning.mixtures import choose as mixture_search
@@ -38,12 +36,6 @@ def is_same(a, b):
 @pytest.fixture(scope="module")
 def model():
     return Strudel(**QUICK).fit(clusters(0))
-
-
-@pytest.mark.compiled
-@parametrize_with_checks([Strudel(**QUICK)], expected_failed_checks=lambda estimator: NEEDS_BINARY)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 class Thresholded(Strudel):
@@ -86,12 +78,6 @@ def test_feature_names_are_kept_and_compared():
     with pytest.raises(WrongTableError, match="only 3 of the 8 columns"):
         model.score(X[["a", "b", "c"]])
     assert model.fit(clusters(0)).circuit_.feature_names is None
-
-
-def test_params_can_be_cloned_and_set(model):
-    assert clone(model).get_params() == model.get_params()
-    assert clone(model).set_params(n_components=2).fit(clusters(0)).circuit_.n_components == 2
-    assert model.get_params()["n_components"] == 3
 
 
 def test_a_pickled_model_answers_alike(model):
@@ -361,42 +347,6 @@ def test_a_mixture_beats_the_single_circuit_on_rows_of_several_kinds():
 
 
 # Queries
-
-
-def test_score_is_the_mean_of_log_likelihood(model):
-    X = clusters(1)
-    assert model.score(X) == pytest.approx(model.log_likelihood(X).mean(), abs=1e-12)
-
-
-def test_responsibilities_add_up_to_one(model):
-    X = clusters(1, 20).astype(float)
-    X[::2, 3] = np.nan
-    assert model.responsibilities(X).shape == (20, 3)
-    assert model.responsibilities(X).sum(axis=1) == pytest.approx(np.ones(20), abs=1e-12)
-
-
-def test_the_order_of_components_does_not_matter(model):
-    X = clusters(1, 20)
-    other = pickle.loads(pickle.dumps(model))
-    old, order = model.circuit_, np.array([2, 0, 1])
-    other.circuit_ = Mixture(old.structure, old.edge_log_theta[:, order], old.log_weight[order])
-    given = np.where(np.arange(8) < 3, X[:5], np.nan)
-    for query in (
-        lambda m: m.log_likelihood(X),
-        lambda m: m.log_marginal(given),
-        lambda m: m.marginal_probabilities(given),
-        lambda m: m.covariance(),
-        lambda m: m.most_probable_state(given)[1],
-        lambda m: m.count_distribution(),
-        lambda m: m.responsibilities(X).max(axis=1),
-    ):
-        assert np.allclose(query(model), query(other), rtol=0, atol=1e-10)
-    assert np.array_equal(model.most_probable_state()[0], other.most_probable_state()[0])
-
-
-def test_samples_have_the_marginals_of_the_model(model):
-    X = model.sample(4000, random_state=0)
-    assert X.mean(axis=0) == pytest.approx(model.marginal_probabilities(), abs=0.04)
 
 
 # Limits and interrupts

@@ -137,7 +137,6 @@ def exact(cells, **limits):
 
 
 INF = np.inf
-DAY = 86_400e6
 JUNE = pd.Timestamp("2020-06-11").value / 1000.0
 PARTS = [
     ("age > 60", {"age": (60.5, INF)}),

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import strudel
 from sklearn_checks import NEEDS_BINARY, PREDICTS_CLUSTERS, positive
 from strudel import Greedy, Strudel
-from strudel.errors import ExtraColumnsWarning, InterruptedWarning, WrongTableError
+from strudel.errors import InterruptedWarning
 from strudel.learning.search import learn_structure as run
 
 
@@ -85,19 +85,6 @@ def test_every_container_gives_the_same_model(container, model):
     assert other.score(container(X)) == model.score(X)
 
 
-def test_feature_names_are_kept_and_compared():
-    X = pd.DataFrame(clusters(0), columns=list("abcdefgh"))
-    model = Strudel(n_components=1, random_state=0).fit(X)
-    assert model.feature_names_in_.tolist() == list("abcdefgh")
-    assert model.circuit_.feature_names == tuple("abcdefgh")
-    with pytest.warns(ExtraColumnsWarning, match="X has 'z', which"):  # and "a" is unknown
-        found = model.score_samples(X.rename(columns={"a": "z"}))
-    assert found == pytest.approx(model.log_marginal(X.assign(a=np.nan)))
-    assert model.score(X[list("hgfedcba")]) == model.score(X)
-    with pytest.raises(WrongTableError, match="only 3 of the 8 columns"):
-        model.score(X[["a", "b", "c"]])
-
-
 def test_params_can_be_cloned_set_and_searched():
     X = clusters(0)
     search = GridSearchCV(
@@ -117,11 +104,6 @@ def test_it_is_the_last_step_of_a_pipeline():
         rng.normal(size=(200, 5))
     )
     assert pipeline.score(rng.normal(size=(20, 5))) < 0
-
-
-def test_score_is_the_mean_of_score_samples(model):
-    X = clusters(1)
-    assert model.score(X) == pytest.approx(model.score_samples(X).mean())
 
 
 def test_the_same_seed_gives_the_same_model_on_any_number_of_threads(model):
@@ -238,14 +220,6 @@ def test_verbose_reports_on_stderr(capsys, monkeypatch):
         warnings.simplefilter("error")
         Strudel(n_components=1, random_state=0, verbose=1, max_splits=2).fit(clusters(0))
     assert "split 2: train -" in capsys.readouterr().err
-
-
-def test_a_refused_table_leaves_a_fitted_model_as_it_was(model):
-    again = Strudel(n_components=1, random_state=0, max_splits=3).fit(clusters(0))
-    before = again.score(clusters(1))
-    with pytest.raises(ValueError, match="one row"):
-        again.fit(np.zeros((0, 8)))
-    assert again.score(clusters(1)) == before
 
 
 def test_errors_name_the_argument(model):

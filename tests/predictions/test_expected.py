@@ -25,7 +25,6 @@ from strudel.errors import CircuitPropertyError
 from strudel.predictions import moments, shared_passes
 from strudel.predictions.expected import (
     Estimate,
-    expected_outputs,
     expected_prediction,
     prediction_variance,
 )
@@ -562,10 +561,3 @@ def test_the_authors_errors_on_complete_rows(data_folder, name, error):
         chance = np.exp(log_p - log_p.max())
         wanted = chance @ predictor.evaluate(states)[:, 0] / chance.sum()
         assert expected_prediction(model, predictor, row) == pytest.approx(wanted, rel=1e-9)
-
-
-def test_an_example_of_expected_outputs():
-    form = LinearForm(np.array([[2.0], [0.0], [0.0], [0.0]]), np.array([1.0]))
-    assert expected_outputs(figure_1_circuit(), form, np.array([[np.nan, 1.0, 1.0, 0.0]])).round(
-        4
-    ).tolist() == [[1.8]]

@@ -5,11 +5,6 @@ import numpy as np
 from strudel.predictions.moments import Moments, mix_moments, moments_of_points
 
 
-def test_an_example_of_raw():
-    dice = Moments(np.array([[3.5]]), np.array([[[35 / 12]]]))
-    assert dice.raw(2).round(4).tolist() == [[15.1667]]
-
-
 def test_a_coin_of_0_and_2_has_mean_1_and_variance_1():
     coin = Moments(np.array([[[0.0], [2.0]]]), np.zeros((1, 2, 1, 1)))
     even = np.array([[0.5, 0.5]])

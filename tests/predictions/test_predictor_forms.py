@@ -11,7 +11,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVR
 from threadpoolctl import threadpool_limits
 
-from strudel import variables
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.predictions.predictor_arguments import form_of_predictor
@@ -257,37 +256,3 @@ def test_a_form_is_its_own_form():
     assert form_of_predictor(leaf, 6) is leaf
     with pytest.raises(ValueError, match="shapes"):
         LinearForm(np.ones(3), np.zeros(1))
-
-
-def test_an_example_of_linear_form():
-    form = LinearForm(weight=np.array([[1.0], [-2.0]]), bias=np.array([0.5]))
-    assert form.evaluate([[1, 0], [1, 1]]).tolist() == [[1.5], [-0.5]]
-
-
-def test_an_example_of_leaf_form():
-    form = LeafForm(
-        n_vars=2,
-        leaf_start=np.array([0, 1, 3, 5], dtype=np.int32),
-        leaf_literal=np.array([0, 1, 2, 1, 3], dtype=np.int32),
-        leaf_tree=np.zeros(3, dtype=np.int32),
-        leaf_value=np.array([[1.0], [5.0], [7.0]]),
-        bias=np.zeros(1),
-    )
-    assert form.evaluate([[0, 1], [1, 1]]).tolist() == [[1.0], [7.0]]
-
-
-def test_an_example_of_circuit_form():
-    structure = figure_1_circuit()
-    circuit = PredictorCircuit(
-        structure, np.arange(8.0)[:, None], np.zeros((16, 1)), np.zeros(1), "logistic"
-    )
-    form = CircuitForm(circuit)
-    assert (form.output, form.link) == ("logit", "sigmoid")
-
-
-def test_an_example_of_event_form():
-    x = variables(["a", "b"])
-    assert EventForm(x["a"] & ~x["b"], 2, ("a", "b")).evaluate([[1, 0], [1, 1]]).tolist() == [
-        [1.0],
-        [0.0],
-    ]

@@ -24,7 +24,6 @@ from joint import (
 from strategies import examples
 from strudel import (
     CircuitPropertyError,
-    Strudel,
     count_distribution,
     log_marginal,
     marginal_probabilities,
@@ -184,9 +183,3 @@ def test_a_circuit_in_no_normal_form_is_refused():
         CircuitPropertyError, match="count_distribution needs a circuit in normal form"
     ):
         count_distribution(swapped_circuit())
-
-
-def test_a_model_has_it_as_a_method(rng):
-    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
-    expected = count_distribution(model.circuit_, [0, 2], [NAN, 1, NAN])
-    np.testing.assert_array_equal(model.count_distribution([0, 2], [NAN, 1, NAN]), expected)

@@ -24,10 +24,8 @@ from strudel import (
     CircuitPropertyError,
     Strudel,
     entropy,
-    log_likelihood,
     marginal_probabilities,
     mutual_information,
-    sample,
 )
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
@@ -216,14 +214,6 @@ def test_half_of_a_chain_tells_the_other_half_what_the_middle_does(rng):
 
 
 @pytest.mark.compiled
-def test_entropy_agrees_with_samples(rng):
-    _, circuit = compiled_tree(rng, 100)
-    surprise = -log_likelihood(circuit, sample(circuit, 20000, random_state=0))
-    error = surprise.std() / math.sqrt(len(surprise))
-    assert abs(entropy(circuit) - surprise.mean()) < 4 * error
-
-
-@pytest.mark.compiled
 @pytest.mark.parametrize("name", ["nltcs", "plants"])
 def test_entropy_of_learned_circuits_agrees_with_samples(name, data_folder):
     data = load_dataset(name)
@@ -325,12 +315,6 @@ def test_a_circuit_that_is_not_smooth_is_refused():
     circuit = builder.build(builder._add(2, [(1, 3, 0.5), (0, -1, 0.5)]))
     with pytest.raises(CircuitPropertyError, match="entropy needs a smooth circuit"):
         entropy(circuit)
-
-
-def test_a_model_has_them_as_methods(rng):
-    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
-    assert model.entropy({0: 1}) == entropy(model.circuit_, {0: 1})
-    assert model.mutual_information(0, [1, 2]) == mutual_information(model.circuit_, 0, [1, 2])
 
 
 @pytest.mark.compiled

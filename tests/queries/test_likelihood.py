@@ -7,14 +7,12 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
-import oracle
 from joint import REL, Joint, large_circuits, models, special_circuits
 from strategies import examples
-from strudel import CircuitPropertyError, Strudel, log_likelihood, log_marginal
+from strudel import CircuitPropertyError, log_likelihood, log_marginal
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.queries import likelihood
-from strudel.queries.likelihood import rows_log_likelihood
 from strudel.trees.vtree import Vtree
 
 
@@ -76,13 +74,6 @@ def test_columns_of_a_frame_are_put_in_order():
     assert np.exp(log_likelihood(figure_1_circuit(), frame))[0] == pytest.approx(0.0192)
 
 
-def test_a_model_has_it_as_a_method(rng):
-    X = rng.integers(0, 2, (50, 3))
-    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(X)
-    expected = oracle.log_likelihoods(model.circuit_, X[:5])
-    assert model.log_likelihood(X[:5]) == pytest.approx(expected)
-
-
 def test_unknown_values_are_refused():
     with pytest.raises(ValueError, match="must hold only 0 and 1"):
         log_likelihood(figure_1_circuit(), [[1, np.nan, 0, 0]])
@@ -104,8 +95,3 @@ def test_a_product_that_repeats_a_variable_is_refused():
     root = builder._add(2, [(1, twice, 1.0)])
     with pytest.raises(CircuitPropertyError, match="log_likelihood needs a decomposable circuit"):
         log_likelihood(builder.build(root), [[1, 1]])
-
-
-def test_an_example_of_rows_log_likelihood():
-    rows = np.array([[1, 0, 1, 0], [1, np.nan, 0, 1]])
-    assert rows_log_likelihood(figure_1_circuit(), rows).round(2).tolist() == [-3.95, -1.63]

@@ -24,7 +24,6 @@ from joint import (
 )
 from strategies import any_circuits, examples, partly_observed_rows
 from strudel import CircuitPropertyError, Strudel, log_conditional, log_marginal
-from strudel._numba import use_threads
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.evaluate import evaluate_log
@@ -32,7 +31,7 @@ from strudel.data.datasets import load_dataset
 from strudel.queries.passes import are_moderate
 from strudel.queries.probabilities import log_probabilities
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
-from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
+from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree
 
 
 @examples(300)
@@ -188,14 +187,6 @@ def test_impossible_evidence_is_minus_infinity():
     assert log_marginal(circuit, rows).tolist() == [-math.inf, -math.inf, 0.0]
 
 
-def test_threads_do_not_change_the_result(rng):
-    circuit = special_circuits()["learned 1"]
-    rows = np.where(rng.random((400, circuit.n_vars)) < 0.5, NAN, 1.0)
-    expected = log_marginal(circuit, rows)
-    with use_threads(1):
-        np.testing.assert_array_equal(log_marginal(circuit, rows), expected)
-
-
 @given(models(6), st.data())
 def test_conditional_is_a_ratio_of_marginals(circuit, data):
     x, known = (data.draw(partly_observed_rows(circuit.n_vars)) for _ in range(2))
@@ -221,15 +212,6 @@ def test_rows_of_given_must_match():
         log_conditional(figure_1_circuit(), {"X1": 1}, given=[[NAN] * 4] * 2)
 
 
-def test_a_model_has_them_as_methods(rng):
-    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
-    row = [NAN, 1.0, NAN]
-    expected = oracle.log_marginal(model.circuit_, row)
-    assert model.log_marginal(row)[0] == pytest.approx(expected)
-    both = oracle.log_marginal(model.circuit_, [0.0, 1.0, NAN])
-    assert model.log_conditional([0.0, NAN, NAN], row)[0] == pytest.approx(both - expected)
-
-
 def test_the_query_names_itself_when_it_refuses():
     builder = CircuitBuilder(Vtree.from_nested((0, 1)))
     circuit = builder.build(builder._add(2, [(1, 3, 0.5), (0, -1, 0.5)]))
@@ -237,15 +219,3 @@ def test_the_query_names_itself_when_it_refuses():
         log_marginal(circuit, [[0, NAN]])
     with pytest.raises(CircuitPropertyError, match="someone needs a smooth circuit"):
         log_probabilities(circuit, np.full((1, 2), NAN), "someone")
-
-
-def test_rows_of_another_width_are_refused():
-    with pytest.raises(ValueError, match="given has 3 features"):
-        log_marginal(figure_1_circuit(), [[0, 0, 0]])
-
-
-def test_random_vtrees_of_many_variables(rng):
-    p = rng.random(40)
-    circuit = compile_factorized(random_vtree(40, rng), p)
-    found = log_marginal(circuit, [1.0] * 20 + [NAN] * 20)
-    assert found[0] == pytest.approx(np.log(p[:20]).sum(), rel=1e-13)

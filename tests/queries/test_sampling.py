@@ -3,8 +3,6 @@ from __future__ import annotations
 import random
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +18,7 @@ from joint import (
     swapped_circuit,
 )
 from strategies import partition_circuit, seeds, split_circuit, sum_circuit
-from strudel import CircuitPropertyError, Strudel, sample
+from strudel import CircuitPropertyError, sample
 from strudel._numba import use_threads
 from strudel.circuits import compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
@@ -155,27 +153,6 @@ def test_lost_rows_may_be_cut_into_pieces(monkeypatch):
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(
-    ("known", "shape"),
-    [
-        ({"X3": 1}, (5, 4)),
-        ([NAN, NAN, 1, NAN], (5, 4)),
-        (np.array([NAN, NAN, 1, NAN]), (5, 4)),
-        (pd.Series({"X3": 1.0}), (5, 4)),
-        ([[NAN, NAN, 1, NAN]], (1, 5, 4)),
-        ([{"X3": 1}, {"X3": 1}], (2, 5, 4)),
-        (({"X3": 1},), (1, 5, 4)),
-        (pd.DataFrame({"X1": [NAN], "X2": [NAN], "X4": [NAN], "X3": [1]}), (1, 5, 4)),
-        (pl.DataFrame({"X1": [None], "X2": [None], "X3": [1], "X4": [None]}), (1, 5, 4)),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_evidence_in_any_container(known, shape):
-    rows = sample(figure_1_circuit(), 5, known, random_state=0)
-    assert rows.shape == shape
-    assert np.all(rows[..., 2] == 1)
-
-
 def test_impossible_evidence_is_refused():
     rows = [[NAN] * 5, [1, NAN, NAN, NAN, NAN]]
     with pytest.raises(ValueError, match="Row 1 of the evidence has probability zero"):
@@ -195,15 +172,6 @@ def test_circuits_without_the_property_are_refused():
     circuit = builder.build(builder._add(2, [(1, 3, 0.5), (0, -1, 0.5)]))
     with pytest.raises(CircuitPropertyError, match="sample needs a smooth circuit"):
         sample(circuit, 2, given=[NAN, 1])
-
-
-def test_a_model_has_them_as_methods(rng):
-    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
-    np.testing.assert_array_equal(
-        model.sample(9, random_state=3), sample(model.circuit_, 9, random_state=3)
-    )
-    found = model.sample(9, {1: 1}, random_state=3)
-    np.testing.assert_array_equal(found, sample(model.circuit_, 9, {1: 1}, random_state=3))
 
 
 @pytest.mark.parametrize("known", [None, {"X3": 1}, [[NAN, 1, NAN, NAN], [NAN] * 4]])

@@ -3,8 +3,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given
 
@@ -23,12 +21,10 @@ from joint import (
 from strategies import examples
 from strudel import (
     CircuitPropertyError,
-    Strudel,
     log_marginal,
     marginal_probabilities,
     pair_probabilities,
 )
-from strudel._numba import use_threads
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.queries import covariance, variable_probabilities
@@ -83,14 +79,6 @@ def test_twelve_variables(rng):
         np.testing.assert_allclose(found, [joint.pairs(row) for row in rows], rtol=REL)
 
 
-def test_figure_1():
-    p_x3 = 0.6 * 0.8 + 0.4 * 0.3
-    found = marginal_probabilities(figure_1_circuit())
-    expected = [p_x3 * 0.4 + (1 - p_x3) * 0.7, p_x3 * 0.9 + (1 - p_x3) * 0.5, p_x3, 0.4]
-    assert found == pytest.approx(expected, rel=1e-14)
-    assert covariance(figure_1_circuit())[2, 3] == pytest.approx(0.4 * 0.3 - p_x3 * 0.4)
-
-
 def test_independent_variables_do_not_vary_together(rng):
     p = rng.random(9)
     found = covariance(compile_factorized(random_vtree(9, rng), p))
@@ -101,30 +89,6 @@ def test_what_is_known_does_not_vary():
     found = covariance(figure_1_circuit(), {"X1": 1, "X3": 0})
     assert np.all(found[[0, 2]] == 0.0)
     assert np.all(found[:, [0, 2]] == 0.0)
-
-
-@pytest.mark.parametrize(
-    ("known", "shape"),
-    [
-        (None, (4,)),
-        ({"X3": 1}, (4,)),
-        ([NAN, NAN, 1, NAN], (4,)),
-        (np.array([NAN, NAN, 1, NAN]), (4,)),
-        (pd.Series({"X3": 1.0}), (4,)),
-        (pd.Series([NAN, NAN, 1, NAN]), (4,)),
-        ([[NAN, NAN, 1, NAN]], (1, 4)),
-        ([{"X3": 1}, {"X4": 0}], (2, 4)),
-        (pd.DataFrame({"X1": [NAN], "X2": [NAN], "X4": [NAN], "X3": [1]}), (1, 4)),
-        (pl.DataFrame({"X1": [None], "X2": [None], "X3": [1], "X4": [None]}), (1, 4)),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_evidence_in_any_container(known, shape):
-    found = marginal_probabilities(figure_1_circuit(), known)
-    assert found.shape == shape
-    if known is not None:
-        assert np.atleast_2d(found)[0] == pytest.approx([0.4, 0.9, 1.0, 0.2])
-    assert pair_probabilities(figure_1_circuit(), known).shape == (*shape, 4)
 
 
 @pytest.mark.parametrize("query", [marginal_probabilities, pair_probabilities, covariance])
@@ -205,19 +169,3 @@ def test_blocks_do_not_change_the_result(monkeypatch, rng):
     expected = pair_probabilities(circuit, rows)
     monkeypatch.setattr(variable_probabilities, "BLOCK_CELLS", 1)
     np.testing.assert_array_equal(pair_probabilities(circuit, rows), expected)
-
-
-def test_threads_do_not_change_the_result(rng):
-    circuit = special_circuits()["learned 1"]
-    rows = some_rows(Joint(circuit), rng, n_rows=300)
-    expected = marginal_probabilities(circuit, rows)
-    with use_threads(1):
-        np.testing.assert_array_equal(marginal_probabilities(circuit, rows), expected)
-
-
-def test_a_model_has_them_as_methods(rng):
-    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
-    row = [NAN, 1.0, NAN]
-    for name in ("marginal_probabilities", "pair_probabilities", "covariance"):
-        expected = getattr(variable_probabilities, name)(model.circuit_, row)
-        np.testing.assert_array_equal(getattr(model, name)(row), expected)

@@ -5,7 +5,6 @@ import pytest
 
 from strudel.tables import TableEncoder
 from strudel.tables.column_conditions import (
-    compare,
     compared_region,
     evidence_shares,
     region_text,
@@ -13,11 +12,6 @@ from strudel.tables.column_conditions import (
 )
 
 RNG = np.random.default_rng(0)
-
-
-def test_an_example_of_compare():
-    size = TableEncoder(kinds={"x0": ["S", "M", "L"]}).fit([["S"], ["M"], ["L"]]).code_.columns[0]
-    assert compare(size, ">=", "M").tolist() == [False, True, True]
 
 
 def test_a_strict_bound_starts_at_the_next_number():

@@ -9,15 +9,7 @@ import pytest
 from strudel import Strudel, StrudelImputer
 from strudel.tables import TableEncoder
 from strudel.tables.columns import read_columns
-from strudel.tables.filled_table import Gaps, fill_array, fill_raw_column, fill_variables
-
-
-def test_an_example_of_fill_variables():
-    rows = np.array([[0.0, np.nan], [1.0, 1.0]])
-    assert fill_variables(rows, rows, np.array([[0.0, 0.25], [1.0, 1.0]])).tolist() == [
-        [0.0, 0.25],
-        [1.0, 1.0],
-    ]
+from strudel.tables.filled_table import Gaps, fill_array, fill_raw_column
 
 
 @pytest.mark.parametrize("strategy", ["map", "mean"])

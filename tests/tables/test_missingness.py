@@ -124,6 +124,7 @@ def test_the_imputer_leaves_values_empty_that_are_missing_by_rule(rows, model):
         assert not imputer.transform(unknown_sex)["pregnancies"].isna().any()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_frames_of_any_kind_keep_what_is_left_empty(rows, model, library):
     frame = rows[["sex", "pregnancies", "age", "height", "licence"]]
@@ -140,6 +141,7 @@ def test_frames_of_any_kind_keep_what_is_left_empty(rows, model, library):
     assert left.tolist() == (rows["sex"] == "male").tolist()
 
 
+@pytest.mark.compiled
 def test_drawn_rows_have_missing_values_as_the_table(rows, model):
     drawn = model.sample(4000, random_state=0, missing=True)
     assert not model.sample(100, random_state=0).isna().any().any()
@@ -165,6 +167,7 @@ def test_drawn_rows_have_missing_values_as_the_table(rows, model):
     assert not gone[["sex", "age", "height"]].any().any()
 
 
+@pytest.mark.compiled
 def test_what_is_given_is_not_missing_in_draws(model):
     drawn = model.sample(50, given={"sex": "male", "pregnancies": 1}, random_state=0, missing=True)
     assert (drawn["pregnancies"] == 1).all()
@@ -178,6 +181,7 @@ def test_a_model_of_0_and_1_knows_of_no_missing_values():
         circuit.sample(3, missing=True)
 
 
+@pytest.mark.compiled
 def test_files_keep_the_rules(model, code, tmp_path):
     save(model, tmp_path / "m.strudel")
     same = load(tmp_path / "m.strudel")

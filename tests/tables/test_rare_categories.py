@@ -42,6 +42,7 @@ def rare_values(model):
     return [column.values[p] for p in sorted(places, key=lambda p: -column.value_share[p])]
 
 
+@pytest.mark.compiled
 def test_every_value_can_be_asked_for_and_is_as_probable_as_frequent(fitted):
     frame, model = fitted
     frequency = frame["port"].value_counts(normalize=True)
@@ -97,6 +98,7 @@ def test_a_value_that_is_given_is_certain(fitted):
     assert np.exp(logs) == pytest.approx(counts[value] / (counts[value] + counts[second]))
 
 
+@pytest.mark.compiled
 def test_conditioned_models_keep_the_values(fitted):
     _, model = fitted
     value, second = rare_values(model)[:2]

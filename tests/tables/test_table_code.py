@@ -23,7 +23,6 @@ from strudel.tables.bin_edges import (
     shortest_number,
     uniform_edges,
 )
-from strudel.tables.table_code import code_of_bits
 
 MAKERS = {"pandas": lambda t: t, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
 DAY = 86400e6
@@ -219,10 +218,6 @@ def test_a_column_by_hand():
     assert code.encode([["M"], ["L"]]).tolist() == [[1, 0], [1, 1]]
     with pytest.raises(ValueError, match=r"\(3, 3\)|columns"):
         code.decode(np.zeros((3, 3)))
-
-
-def test_an_example_of_code_of_bits():
-    assert code_of_bits(["tea", "milk"], "pandas").variable_names == ("tea", "milk")
 
 
 def test_numbers_far_outside_what_was_seen_are_named_once():

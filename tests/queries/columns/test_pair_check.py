@@ -174,6 +174,7 @@ def test_an_effect_in_the_tail_and_one_of_a_rare_value_are_found_and_an_interact
     assert worst["balance"].startswith("default = True given balance >= ")
 
 
+@pytest.mark.compiled
 @pytest.mark.filterwarnings("ignore::strudel.errors.MissingForAReasonWarning")
 def test_a_column_that_is_missing_by_rule_is_no_lost_pair():
     """Rows that know both are mostly of one sex, and the model need not say so."""
@@ -197,6 +198,7 @@ def test_equal_weights_change_nothing_and_few_heavy_rows_count_as_few():
     assert found.pair_rows.sum(axis=(1, 2)) == pytest.approx(10.0, rel=1e-3)
 
 
+@pytest.mark.compiled
 def test_of_many_pairs_the_strongest_are_kept(monkeypatch):
     rng = np.random.default_rng(4)
     rows = rng.integers(0, 2, (3000, 30))
@@ -256,7 +258,7 @@ def test_a_model_without_a_check_asks_for_rows():
 
 @pytest.fixture(scope="module")
 def learned():
-    return fitted(mixed_rows(), random_state=0)
+    return fitted(mixed_rows(200), random_state=0)
 
 
 @pytest.fixture

@@ -170,6 +170,7 @@ def test_surprise_is_the_chain_rule_and_finds_the_strange_column(model):
     assert found.to_frame().shape == (6, 2 + 4)
 
 
+@pytest.mark.compiled
 def test_rows_of_the_model_itself_have_even_percentiles():
     model = MODELS["mixture"].fit(people())
     rows = sample(model, 400, random_state=1)

@@ -3,8 +3,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,10 +21,8 @@ from joint import (
     swapped_circuit,
 )
 from strategies import circuits, examples
-from strudel import CircuitPropertyError, Strudel, log_likelihood, most_probable_state
-from strudel._numba import use_threads
+from strudel import CircuitPropertyError, log_likelihood, most_probable_state
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
-from strudel.queries.maximum import most_probable
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import balanced_vtree, linear_vtree, random_vtree
 
@@ -155,31 +151,6 @@ def test_nodes_far_apart_lose_nothing():
     assert log_p == pytest.approx(expected, rel=1e-13)
 
 
-@pytest.mark.parametrize("k", [1, 2])
-@pytest.mark.parametrize(
-    ("known", "shape"),
-    [
-        (None, ()),
-        ({"X3": 1}, ()),
-        ([NAN, NAN, 1, NAN], ()),
-        (pd.Series({"X3": 1.0}), ()),
-        ([[NAN, NAN, 1, NAN]], (1,)),
-        ([{"X3": 1}, {"X4": 0}, {"X3": 1}], (3,)),
-        (pd.DataFrame({"X1": [NAN], "X2": [NAN], "X4": [NAN], "X3": [1]}), (1,)),
-        (pl.DataFrame({"X1": [None], "X2": [None], "X3": [1], "X4": [None]}), (1,)),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_evidence_in_any_container(known, shape, k):
-    states, log_p = most_probable_state(figure_1_circuit(), known, k=k)
-    axis = () if k == 1 else (k,)
-    assert states.shape == (*shape, *axis, 4)
-    assert np.shape(log_p) == (*shape, *axis)
-    if known is not None:
-        expected, _ = most_probable_state(figure_1_circuit(), [NAN, NAN, 1.0, NAN], k=k)
-        assert states.reshape(-1, *axis, 4)[0].tolist() == expected.tolist()
-
-
 def test_impossible_evidence_is_refused():
     for k in (1, 3):
         rows = [[NAN] * 5, [1, NAN, NAN, NAN, NAN]]
@@ -212,21 +183,3 @@ def test_a_circuit_in_no_normal_form_is_refused():
         CircuitPropertyError, match="most_probable_state needs a circuit in normal form"
     ):
         most_probable_state(swapped_circuit())
-
-
-def test_threads_do_not_change_the_result(rng):
-    circuit = special_circuits()["learned 1"]
-    rows = some_rows(Joint(circuit), rng, n_rows=300)
-    expected = most_probable_state(circuit, rows)
-    with use_threads(1):
-        found = most_probable_state(circuit, rows)
-    np.testing.assert_array_equal(found[0], expected[0])
-    np.testing.assert_array_equal(found[1], expected[1])
-
-
-def test_a_model_has_it_as_a_method(rng):
-    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
-    states, log_p = model.most_probable_state({1: 1}, k=2)
-    expected = most_probable.most_probable_state(model.circuit_, {1: 1}, k=2)
-    np.testing.assert_array_equal(states, expected[0])
-    np.testing.assert_array_equal(log_p, expected[1])
