@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
-import strudel.io.held_models as held_models
 from strategies import (
     any_circuits,
     circuits,
@@ -64,12 +63,9 @@ def assert_same(found, expected):
 
 
 def members(content):
-    """The members of a saved file by name, without its checksum."""
+    """The members of a saved file by name."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        found = {info.filename: archive.read(info) for info in archive.infolist()}
-    meta = json.loads(found["meta.json"])
-    del meta["checksum"]
-    return found | {"meta.json": json.dumps(meta).encode()}
+        return {info.filename: archive.read(info) for info in archive.infolist()}
 
 
 def archive_of(contents, compression=zipfile.ZIP_STORED):
@@ -118,7 +114,7 @@ def refused(tmp_path):
         path.write_bytes(content)
         for reader in (load, read_provenance) if "meta" in words else (load,):
             with pytest.raises(FileFormatError) as caught:
-                reader(path)
+                reader(path, verify=False)
             message = str(caught.value)
             assert message.startswith(f"Cannot read a Strudel model from {path}: ")
             assert words.removeprefix("meta: ") in message
@@ -221,7 +217,7 @@ def test_the_order_in_memory_does_not_matter(tmp_path):
     assert content == members(saved(mixture, tmp_path))
     content["mixture.edge_log_theta.npy"] = npy(np.asfortranarray(mixture.edge_log_theta))
     (tmp_path / "m.strudel").write_bytes(archive_of(content))
-    again = load(tmp_path / "m.strudel")
+    again = load(tmp_path / "m.strudel", verify=False)
     assert again.edge_log_theta.flags.c_contiguous
     assert_same(again, mixture)
 
@@ -234,50 +230,15 @@ def test_loaded_arrays_are_read_only(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "kind", "version"),
-    [
-        (figure_1_circuit(), "circuit", 1),
-        (figure_1_mixture(), "mixture", 2),
-    ],
+    ("model", "kind"), [(figure_1_circuit(), "circuit"), (figure_1_mixture(), "mixture")]
 )
-def test_the_file_is_a_plain_zip_of_npy_members(tmp_path, model, kind, version):
+def test_the_file_is_a_plain_zip_of_npy_members(tmp_path, model, kind):
     found = members(saved(model, tmp_path))
     meta = json.loads(found.pop("meta.json"))
-    assert (meta["format"], meta["version"], meta["kind"]) == ("strudel", version, kind)
+    assert (meta["format"], meta["kind"]) == ("strudel", kind)
     for name, content in found.items():
         array = np.load(io.BytesIO(content), allow_pickle=False)
         assert array.shape[1:] == ((3,) if name == "mixture.edge_log_theta.npy" else ())
-
-
-def test_a_file_of_version_1_is_still_read(tmp_path):
-    arrays = {
-        "vtree_left": [-1],
-        "vtree_right": [-1],
-        "vtree_var": [0],
-        "node_vtree": [0, 0, 0],
-        "node_edges": [0, 0, 0, 2],
-        "edge_left": [1, 0],
-        "edge_right": [-1, -1],
-    }
-    contents = {
-        f"circuit.{name}.npy": npy(np.array(array, dtype="<i4")) for name, array in arrays.items()
-    }
-    contents["circuit.edge_log_theta.npy"] = npy(np.log([0.25, 0.75]))
-    contents["meta.json"] = json.dumps(
-        {
-            "format": "strudel",
-            "version": 1,
-            "feature_names": ["rain"],
-            "kind": "circuit",
-            "provenance": {"strudel": "0.1.0"},
-        }
-    )
-    path = tmp_path / "old.strudel"
-    path.write_bytes(archive_of(contents))
-    circuit = load(path)
-    assert circuit.feature_names == ("rain",)
-    np.testing.assert_allclose(circuit.theta, [0.25, 0.75])
-    assert read_provenance(path) == {"kind": "circuit", "strudel": "0.1.0"}
 
 
 # Provenance
@@ -426,7 +387,7 @@ def test_random_bytes_are_refused(tmp_path, content):
 def load_or_refuse(path, content):
     path.write_bytes(content)
     try:
-        model = load(path)
+        model = load(path, verify=False)
     except FileFormatError as error:
         message = str(error)
         assert str(path) in message
@@ -512,7 +473,7 @@ def test_an_encrypted_member(good, refused):
     content = bytearray(good)
     for start in (content.index(b"PK\x03\x04") + 6, content.index(b"PK\x01\x02") + 8):
         content[start] |= 1
-    refused(bytes(content), "meta: encrypted")
+    refused(bytes(content), "encrypted")
 
 
 def header(shape, descr="<f8", fortran_order=False, n_bytes=8):
@@ -649,9 +610,8 @@ def with_meta(good, **changes):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"version": 5}, "meta: it has format version 5, and Strudel"),
+        ({"version": 4}, "meta: reads version 5; learn and save the model again"),
         ({"version": 10**30}, "meta: upgrade with pip install --upgrade strudel-pc"),
-        ({"version": 0}, "meta: unknown kind of model"),
         ({"version": "1"}, "meta: the version should be int, but is str"),
         ({"version": True}, "meta: the version should be int, but is bool"),
         ({"format": "other"}, "meta: does not say that it is a Strudel model"),
@@ -807,22 +767,10 @@ def test_what_was_chosen_must_be_facts(tmp_path, rng, refused):
 def test_an_estimator_must_hold_its_mixture(tmp_path, rng, refused):
     model = Strudel(n_components=2, max_splits=0, method=EM(max_iter=2), random_state=0)
     contents = members(saved(model.fit(rng.integers(0, 2, (40, 3))), tmp_path))
-    assert json.loads(contents["meta.json"])["version"] == 2
     del contents["mixture.log_weight.npy"]
     refused(archive_of(contents), "the member mixture.log_weight.npy is missing")
     with pytest.raises(NotFittedError):
         save(Strudel(), tmp_path / "m.strudel")
-
-
-def test_only_listed_classes_are_imported():
-    places = held_models.ESTIMATORS.values()
-    assert {place.module for place in places} == {
-        "strudel.models.strudel",
-        "strudel.models.predictor_circuits",
-        "strudel.models.classifier",
-        "strudel.models.imputer",
-        "strudel.models.regressor",
-    }
 
 
 # Codes of tables
@@ -878,7 +826,7 @@ def test_any_change_of_a_code_gives_a_model_or_one_error(tmp_path, data):
     content = archive_of(members(good) | {"meta.json": json.dumps(meta)})
     (tmp_path / "code.strudel").write_bytes(content)
     try:
-        found = load(tmp_path / "code.strudel")
+        found = load(tmp_path / "code.strudel", verify=False)
     except FileFormatError:
         return
     found.table_code.decode(np.zeros((2, code.n_vars)))

@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, stats
 
 from strudel.tables.cell_distribution import CellDistribution, meet
-from strudel.tables.density import Density, density_of_ranges
+from strudel.tables.density import Density
 from strudel.tables.learn_density import learn_density
 
 RNG = np.random.default_rng(0)
@@ -210,15 +210,6 @@ def test_numbers_that_are_no_density_are_refused(wrong, why):
     assert Density.from_dict(sound).density(np.ones(1)).tolist() == [0.0]
     with pytest.raises(ValueError, match=why):
         Density.from_dict(sound | wrong)
-
-
-def test_old_columns_are_even_within_the_ranges_of_their_cells():
-    density = density_of_ranges([(0.0, 4.0), (5.0, 5.0)], [30, 10], "float")
-    cells = CellDistribution((4.5,), density)
-    assert cells.shares(((1.0, 4.0),)).tolist() == [0.75, 0.0]
-    assert cells.shares(((5.0, 6.0),)).tolist() == [0.0, 1.0]
-    whole = CellDistribution((4.5,), density_of_ranges([(0, 3), (5, 5)], [30, 10], "integer"))
-    assert whole.shares(((1.0, 2.0),)).tolist() == [0.25, 0.0]
 
 
 def test_values_that_repeat_many_times_are_point_masses_and_scores_are_per_unit():

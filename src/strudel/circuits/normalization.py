@@ -92,29 +92,3 @@ def _normalize(edges: Edges, n_literals: int, log_theta: FloatArray, log_total: 
             for c in range(k):
                 if log_theta[e, c] > -np.inf:
                     log_theta[e, c] = log_theta[e, c] - largest[c] - total[c]
-
-
-def why_not_a_distribution(edges: Edges, edge_log_theta: FloatArray, n_vars: int) -> str | None:
-    """Why parameters, also a column per component, are no distribution, or None.
-
-    All sums must add up to one. Only what no edge of a probability above zero leads to may add up
-    to zero: learning and conditioning leave such sums.
-    """
-    node_edges, edge_left, edge_right = edges
-    first = 2 * n_vars
-    if len(node_edges) - 1 == first:  # one variable, and a literal is the root
-        return None
-    with np.errstate(over="ignore"):
-        theta = np.exp(edge_log_theta)
-        total = np.add.reduceat(theta, node_edges[first:-1])
-        is_bad = ~(np.abs(total - 1.0) <= TOLERANCE)
-    is_bad = is_bad.reshape(len(is_bad), -1)
-    if not is_bad.any():
-        return None
-    theta, total = theta.reshape(len(theta), -1), total.reshape(len(total), -1)
-    for node, component in np.argwhere(is_bad).tolist():
-        leads_here = (edge_left == first + node) | (edge_right == first + node)
-        is_root = node == len(is_bad) - 1
-        if total[node, component] or is_root or np.any(theta[leads_here, component] > 0.0):
-            return f"those of sum node {first + node} add up to {total[node, component]:.6g}"
-    return None

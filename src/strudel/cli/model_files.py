@@ -11,7 +11,7 @@ from strudel.cli.console import InputError
 from strudel.cli.shell_completion import complete_model
 
 if TYPE_CHECKING:
-    from strudel.io.held_models import HeldModel
+    from strudel.io.model_states import HeldModel
     from strudel.queries.model import Model
 
 ModelArgument = Annotated[

@@ -121,12 +121,6 @@ class Archive:
         self._archive = archive
         self._members = _sound_members(archive, n_bytes)
         self.meta = expect(json.loads(self._read("meta.json")), dict, "meta.json")
-        self.is_trusted = False  # whether its numbers may be what they want
-
-    @property
-    def has_checksum(self) -> bool:
-        """Whether there is one; version 0.1.0 wrote none."""
-        return "checksum" in self.meta
 
     def is_as_saved(self) -> bool:
         """Whether the checksum is that of the content."""

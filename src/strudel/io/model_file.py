@@ -24,10 +24,11 @@ from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import ChangedFileError, FileFormatError
 from strudel.io import model_states
 from strudel.io.archive import Archive, expect, read_archive, write_archive
-from strudel.io.held_models import ESTIMATORS, HeldModel, held_model
+from strudel.io.model_states import ESTIMATORS, HeldModel, held_model
 
 FORMAT = "strudel"
-VERSION = 4  # the newest that is read; a model is written as the oldest that can hold it
+ADVICE = "verify=False reads it as it is."  # to a file that is not what was saved
+VERSION = 5  # the only one that is read
 
 
 def _estimator_state(model: Any) -> model_states.State:
@@ -87,10 +88,8 @@ def save(
         "numpy": np.__version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    if "table_code" in meta:
-        meta["version"] = 4  # older versions would not know the columns
     meta["provenance"] = facts | meta.get("provenance", {}) | (provenance or {})
-    write_archive(path, {"format": FORMAT, "kind": kind} | meta, arrays)
+    write_archive(path, {"format": FORMAT, "version": VERSION, "kind": kind} | meta, arrays)
 
 
 def _kind_of(model: Any) -> str:
@@ -118,9 +117,8 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     path : path-like
         A ``.strudel`` file.
     verify : bool, default=True
-        Refuse a file that was changed after it was saved, which its checksum shows. A file without
-        a checksum, as version 0.1.0 wrote it, must hold parameters that add up to one. False reads
-        it as it is; even then every number is checked before it can do harm.
+        Refuse a file that was changed after it was saved, which its checksum shows. False reads it
+        as it is; even then every number is checked before it can do harm.
 
     Raises
     ------
@@ -164,14 +162,16 @@ def _check_meta(archive: Archive, verify: bool) -> None:
     if meta.get("format") != FORMAT:
         raise FileFormatError("its meta.json does not say that it is a Strudel model")
     version = expect(meta.get("version"), int, "the version")
-    if version > VERSION:
+    if version != VERSION:
+        way_out = "learn and save the model again"
+        if version > VERSION:
+            way_out = "upgrade with pip install --upgrade strudel-pc"
         raise FileFormatError(
-            f"it has format version {version}, and Strudel {__version__} reads up to version "
-            f"{VERSION}; upgrade with pip install --upgrade strudel-pc"
+            f"it has format version {version}, and Strudel {__version__} reads version {VERSION}; "
+            f"{way_out}"
         )
-    if version < 1 or meta.get("kind") not in list(READERS):  # a list: the kind may be anything
+    if meta.get("kind") not in list(READERS):  # a list: the kind may be anything
         raise FileFormatError(f"it holds an unknown kind of model, {meta.get('kind')!r}")
-    if verify and archive.has_checksum and not archive.is_as_saved():
-        raise ChangedFileError("it was changed after it was saved.", model_states.ADVICE)
-    archive.is_trusted = archive.has_checksum or not verify
+    if verify and not archive.is_as_saved():
+        raise ChangedFileError("it was changed after it was saved.", ADVICE)
     expect(meta.get("provenance"), dict, "the provenance")

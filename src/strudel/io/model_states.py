@@ -1,7 +1,9 @@
 """The states of circuits, mixtures and predictors: plain values and arrays, for a model file.
 
 In:  a model.
-Out: its state; and from the state in an `Archive` the model, every number checked.
+Out: its state; and from the state in an `Archive` the model, every number checked. `HeldModel` is
+     what a file holds without its estimator, and all that queries and pictures need: an estimator
+     brings scikit-learn, which takes longer to load than most questions to answer.
 
 A mixture's state is that of its structure and more.
 """
@@ -10,22 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from strudel._types import AnyArray, FloatArray
+from strudel._types import AnyArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.normalization import why_not_a_distribution
 from strudel.circuits.predictor import PredictorCircuit
-from strudel.errors import ChangedFileError, FileFormatError
+from strudel.errors import FileFormatError
 from strudel.io.archive import Archive, expect
 from strudel.tables.coded_rows import CodedNames
 from strudel.tables.table_code import TableCode
 from strudel.trees.vtree import Vtree
 
 State: TypeAlias = tuple[dict[str, Any], dict[str, AnyArray]]  # for meta.json, and the arrays
-
-ADVICE = "verify=False reads it as it is."  # to a file that is not what was saved
 
 # Circuits
 
@@ -47,7 +46,7 @@ def circuit_state(circuit: Circuit, part: str = "circuit") -> State:
         f"{part}.{name}": attrgetter(place)(circuit).astype(dtype)
         for name, (dtype, place) in _CIRCUIT_ARRAYS.items()
     }
-    meta: dict[str, Any] = {"version": 1, "feature_names": circuit.feature_names}
+    meta: dict[str, Any] = {"feature_names": circuit.feature_names}
     if circuit.table_code is not None:
         meta["table_code"] = circuit.table_code.to_dict()
     return meta, arrays
@@ -55,23 +54,6 @@ def circuit_state(circuit: Circuit, part: str = "circuit") -> State:
 
 def circuit_from_state(archive: Archive, part: str = "circuit") -> Circuit:
     """The circuit of a part of the file."""
-    circuit = _structure_from_state(archive, part)
-    _check_parameters(archive, circuit, circuit.edge_log_theta)
-    return circuit
-
-
-def _check_parameters(archive: Archive, circuit: Circuit, edge_log_theta: FloatArray) -> None:
-    """Refuse what is no distribution, unless a checksum says that it was saved like this."""
-    if not archive.is_trusted:
-        problem = why_not_a_distribution(circuit.edges, edge_log_theta, circuit.n_vars)
-        if not (circuit.is_smooth and circuit.is_decomposable):
-            problem = "it is not smooth and decomposable"
-        if problem is not None:
-            raise ChangedFileError(f"its parameters are no distribution: {problem}.", ADVICE)
-
-
-def _structure_from_state(archive: Archive, part: str = "circuit") -> Circuit:
-    """A circuit whose parameters may not matter."""
     arrays = {
         name: archive.read_array(f"{part}.{name}", (dtype,))
         for name, (dtype, _) in _CIRCUIT_ARRAYS.items()
@@ -105,21 +87,19 @@ def mixture_state(mixture: Mixture, part: str = "circuit") -> State:
     arrays["mixture.log_weight"] = mixture.log_weight.astype("<f8")
     if mixture.known is not None:
         arrays["mixture.known"] = mixture.known.astype("<f8")
-    return meta | {"version": 2}, arrays
+    return meta, arrays
 
 
 def mixture_from_state(archive: Archive, part: str = "circuit") -> Mixture:
     """A mixture."""
-    mixture = Mixture(
-        _structure_from_state(archive, part),
+    return Mixture(
+        circuit_from_state(archive, part),
         archive.read_array("mixture.edge_log_theta", ("<f8",), n_axes=2),
         archive.read_array("mixture.log_weight", ("<f8",)),
         archive.read_array("mixture.known", ("<f8",), n_axes=2)
         if "mixture.known" in archive
         else None,
     )
-    _check_parameters(archive, mixture.structure, mixture.edge_log_theta)
-    return mixture
 
 
 # Either
@@ -149,13 +129,13 @@ def predictor_state(predictor: PredictorCircuit) -> State:
     arrays["predictor.literal_weight"] = predictor.literal_weight.astype("<f8")
     arrays["predictor.edge_weight"] = predictor.edge_weight.astype("<f8")
     arrays["predictor.bias"] = predictor.bias.astype("<f8")
-    return meta | {"version": 3, "predicts": predictor.kind}, arrays
+    return meta | {"predicts": predictor.kind}, arrays
 
 
 def predictor_from_state(archive: Archive) -> PredictorCircuit:
     """A regression or logistic circuit."""
     return PredictorCircuit(
-        structure=_structure_from_state(archive),
+        structure=circuit_from_state(archive),
         literal_weight=archive.read_array("predictor.literal_weight", ("<f8",), n_axes=2),
         edge_weight=archive.read_array("predictor.edge_weight", ("<f8",), n_axes=2),
         bias=archive.read_array("predictor.bias", ("<f8",)),
@@ -175,3 +155,73 @@ READERS: dict[str, Callable[[Archive], Any]] = {
     "model": model_from_state,
     "predictor": predictor_from_state,
 }
+
+
+# What an estimator holds
+
+
+class Estimator(NamedTuple):
+    """Where the class of an estimator lives, and what a fitted one holds."""
+
+    module: str
+    holds: str = "model"  # a circuit or a mixture; or "predictor"
+
+    @property
+    def attribute(self) -> str:
+        """Where the estimator keeps it."""
+        return "predictor_" if self.holds == "predictor" else "circuit_"
+
+
+ESTIMATORS = {  # nothing else is ever imported
+    "Strudel": Estimator("strudel.models.strudel"),
+    "RegressionCircuit": Estimator("strudel.models.predictor_circuits", "predictor"),
+    "LogisticCircuit": Estimator("strudel.models.predictor_circuits", "predictor"),
+    "StrudelClassifier": Estimator("strudel.models.classifier"),
+    "StrudelImputer": Estimator("strudel.models.imputer"),
+    "StrudelRegressor": Estimator("strudel.models.regressor"),
+}
+
+
+def estimator_of(name: Any) -> Estimator:
+    """What is known of an estimator by the name of its class, if it is one of ours."""
+    class_name = expect(name, str, "the class of the estimator")
+    if class_name not in ESTIMATORS:
+        raise FileFormatError(f"it holds an estimator of the unknown class {class_name!r}")
+    return ESTIMATORS[class_name]
+
+
+class HeldModel(NamedTuple):
+    """A circuit, mixture or predictor, and what its estimator remembers."""
+
+    kind: str  # the class that `load` would return
+    model: Any
+    chosen: dict[str, Any]
+    history: Any  # None if there is none
+
+
+def held_model(archive: Archive) -> HeldModel:
+    """What is held, checked as in `load`; what only estimators have is not looked at."""
+    meta = archive.meta
+    if meta["kind"] != "estimator":
+        model = READERS[meta["kind"]](archive)
+        return HeldModel(type(model).__name__, model, {}, None)
+    place = estimator_of(meta.get("class"))
+    chosen = {} if meta.get("chosen") is None else expect(meta["chosen"], dict, "what was chosen")
+    model = READERS[place.holds](archive)
+    return HeldModel(meta["class"], model, chosen, history_from(archive, model))
+
+
+def history_from(archive: Archive, model: Any) -> Any:
+    """The history of a fit, None if there is none."""
+    if archive.meta.get("history") is None:
+        return None
+    state = expect(archive.meta["history"], dict, "the history")
+    from strudel.learning.history import History, MixtureHistory
+
+    history_class = MixtureHistory if isinstance(model, Mixture) else History
+    names = expect(state.get("columns"), list, "the columns of the history")
+    columns = {name: archive.read_array(f"history.{name}", ("<f8", "<i8")) for name in names}
+    best = expect(state.get("best"), int, "the best row of the history")
+    history = history_class.from_columns(columns, best, str(state.get("stopped_because", "")))
+    history.columns()  # fails now, not later, if a count is not a whole number
+    return history

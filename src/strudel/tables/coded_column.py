@@ -22,7 +22,7 @@ from strudel.errors import UnseenValueError
 from strudel.tables.bin_edges import as_duration, as_stamp
 from strudel.tables.cell_distribution import EVERYWHERE, CellDistribution, Region, meet
 from strudel.tables.columns import NUMERIC, RawColumn, is_missing
-from strudel.tables.density import LARGEST, Density, Pieces, density_of_ranges
+from strudel.tables.density import LARGEST, Density, Pieces, density_of_points
 
 KINDS = ("boolean", "category", "ordinal", "number", "date")
 BIT = "bit"  # the kind of a column that is a 0/1 variable itself, whose mean is a probability
@@ -48,7 +48,7 @@ class Column:
     counts: tuple[int, ...] = ()  # (n_values,) rows with each value at fit; decides ties
     dtype: str = "object"  # the type of the frame's column, see `RawColumn`
     zone: str | None = None  # the time zone of a datetime column
-    density: Density | None = None  # number and date: how values are distributed; None of old files
+    density: Density | None = None  # number and date: of the values; None if none is known
     region: Region = ()  # where values, or the places of categories, are known to lie; () anywhere
 
     def __post_init__(self) -> None:
@@ -151,7 +151,7 @@ class Column:
             none = Pieces(np.array([0.0, 1.0]), np.zeros(3), (1.0, 1.0))
             density = Density(place, mass / mass.sum(), (none,), (0.0, float(place[-1])))
             return CellDistribution(self.cell_edges, density, self.region)
-        density = self.density or density_of_ranges(self.ranges, self.counts, self.dtype)
+        density = self.density or density_of_points([low for low, _ in self.ranges])
         return CellDistribution(self.edges, density, self.region)
 
     @cached_property

@@ -234,30 +234,12 @@ class Density:
         return Density(point, mass, parts, ends, decimals, float(unit))
 
 
-def density_of_ranges(
-    ranges: Sequence[Sequence[float]], counts: Sequence[int], dtype: str
-) -> Density:
-    """What is known of columns in files of version 0.1: values are even within the range of a cell.
-
-    Serves bounds inside cells only; such models score cells, and draw their medians.
-    """
-    step = 1.0 if dtype == "integer" else 0.0
-    rows = np.maximum(np.array(counts, dtype=np.float64), 1.0)
-    low, high = np.array(ranges, dtype=np.float64).T
-    high = high + step
-    is_point = low == high
-    bounds = np.unique(np.concatenate([low[~is_point], high[~is_point]]))
-    bounds = bounds if len(bounds) > 1 else np.array([low[0], low[0] + 1.0])
-    middle = bounds[:-1] + np.diff(bounds) / 2.0
-    mass = np.zeros(len(middle))
-    for first, last, count in zip(low[~is_point], high[~is_point], rows[~is_point], strict=True):
-        own = (middle > first) & (middle < last)
-        mass[own] += count * np.diff(bounds)[own] / (last - first)
-    total = rows.sum()
-    pieces = Pieces(bounds, np.array([0.0, *mass, 0.0]) / total, (1.0, 1.0), step)
-    return Density(
-        low[is_point], rows[is_point] / total, (pieces,), (float(low.min()), float(high.max()))
-    )
+def density_of_points(points: Sequence[float]) -> Density:
+    """A column of which no value is known: what stands for its cells, each as probable."""
+    point = np.unique(np.array(points, dtype=np.float64))
+    none = Pieces(np.array([point[0], point[0] + 1.0]), np.zeros(3), (1.0, 1.0))
+    mass = np.full(len(point), 1.0 / len(point))
+    return Density(point, mass, (none,), (float(point[0]), float(point[-1])))
 
 
 def _floats(values: Any) -> FloatArray:

@@ -277,11 +277,8 @@ class TableCode:
         """The code that `to_dict` gave; a `ValueError` if it is not one."""
         try:
             columns = tuple(column_from_dict(column) for column in content["columns"])
-            left_out = content.get("left_out", [])  # which older files do not have
-            missingness = Missingness()
-            if "missingness" in content:
-                missingness = Missingness.from_dict(content["missingness"])
-            facts = content["container"], content["unknown"], left_out, missingness
+            missingness = Missingness.from_dict(content["missingness"])
+            facts = content["container"], content["unknown"], content["left_out"], missingness
             return TableCode(columns, *facts)
         except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
             raise ValueError(f"This is not a table code: {error!r}.") from None

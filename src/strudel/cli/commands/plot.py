@@ -22,7 +22,7 @@ from strudel.cli.shell_completion import complete_from
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
-    from strudel.io.held_models import HeldModel
+    from strudel.io.model_states import HeldModel
     from strudel.queries.model import Model
 
 DOT = ".dot"
@@ -166,7 +166,7 @@ def plot(
 def _read(path: Path, force: bool) -> HeldModel:
     """What a file holds."""
     from strudel.io.formats.text import bare_suffix
-    from strudel.io.held_models import HeldModel
+    from strudel.io.model_states import HeldModel
     from strudel.io.read_write import FORMATS, read
 
     if bare_suffix(path) in FORMATS and path.is_file():
