@@ -5,38 +5,14 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
 
-from joint import REL, Joint, large_circuits, models, special_circuits
-from strategies import examples
-from strudel import CircuitPropertyError, log_likelihood, log_marginal
+from joint import REL, special_circuits
+from strudel import CircuitPropertyError, Mixture, log_likelihood, log_marginal
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
-from strudel.queries import likelihood
+from strudel.circuits.evaluate import evaluate_log
+from strudel.queries import likelihood, mixture_likelihood
 from strudel.trees.vtree import Vtree
-
-
-@examples(200)
-@given(models(7))
-def test_it_is_the_log_of_the_enumerated_probability(circuit):
-    joint = Joint(circuit)
-    found = log_likelihood(circuit, joint.states)
-    np.testing.assert_allclose(np.exp(found), joint.p, rtol=REL)
-    np.testing.assert_array_equal(np.isneginf(found), joint.p == 0.0)
-
-
-@pytest.mark.parametrize("name", special_circuits())
-def test_special_circuits(name):
-    joint = Joint(special_circuits()[name])
-    found = log_likelihood(special_circuits()[name], joint.states)
-    np.testing.assert_allclose(np.exp(found), joint.p, rtol=REL)
-
-
-@pytest.mark.compiled
-def test_twelve_variables():
-    for circuit in large_circuits(12):
-        joint = Joint(circuit)
-        np.testing.assert_allclose(np.exp(log_likelihood(circuit, joint.states)), joint.p, rtol=REL)
 
 
 def test_a_row_that_takes_two_edges_is_evaluated():
@@ -49,14 +25,6 @@ def test_a_row_that_takes_two_edges_is_evaluated():
     assert p == pytest.approx((0.4 * 0.5 + 0.6 * 0.9) * 0.7, rel=REL)
 
 
-def test_blocks_do_not_change_the_result(monkeypatch, rng):
-    circuit = special_circuits()["learned 0"]
-    X = rng.integers(0, 2, (1300, circuit.n_vars))
-    expected = log_likelihood(circuit, X)
-    monkeypatch.setattr(likelihood, "BLOCK_CELLS", 1)  # 512 rows
-    np.testing.assert_array_equal(log_likelihood(circuit, X), expected)
-
-
 def test_rows_with_gaps_among_others_have_the_probability_of_what_is_known(rng):
     circuit = special_circuits()["learned 0"]
     X = rng.integers(0, 2, (40, circuit.n_vars)).astype(float)
@@ -67,6 +35,21 @@ def test_rows_with_gaps_among_others_have_the_probability_of_what_is_known(rng):
     np.testing.assert_array_equal(
         found[is_complete], log_likelihood(circuit, X[is_complete].astype(np.uint8))
     )
+
+
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_what_most_rows_take_is_added_once_and_zeros_stay_zeros(n_components, rng):
+    circuit = figure_1_circuit()
+    log_theta = np.log(rng.random((circuit.n_edges, n_components)))
+    log_theta[rng.random(log_theta.shape) < 0.1] = -np.inf
+    mixture = Mixture(circuit, log_theta, np.full(n_components, -np.log(n_components)))
+    states = np.array(list(np.ndindex(2, 2, 2, 2)))
+    rows = np.concatenate([states, np.repeat(states[[3, 9]], [60, 10], axis=0)])  # 3 is usual
+    expected = np.column_stack([evaluate_log(part, rows) for part in mixture.components()])
+    found = mixture_likelihood.component_flow_logs(mixture, rows.astype(np.uint8))
+    assert np.any(expected == -np.inf)
+    assert np.any(expected > -np.inf)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_columns_of_a_frame_are_put_in_order():

@@ -1,10 +1,15 @@
 """Estimators have every query as a method, of the model that they learned."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import strudel
-from strudel import Strudel, queries
+from joint import special_mixtures
+from strudel import Strudel, log_marginal, queries
+from strudel.circuits import figure_1_circuit
+from strudel.queries.model import model_of
 
 GIVEN = [np.nan, 1.0, np.nan]
 CALLS = {
@@ -28,3 +33,16 @@ def test_a_method_is_the_function_of_its_circuit(name, rng):
     function = getattr(strudel, name, None) or getattr(queries, name)
     expected = CALLS[name](lambda *args, **options: function(model.circuit_, *args, **options))
     np.testing.assert_array_equal(CALLS[name](getattr(model, name)), expected)
+
+
+def test_what_a_model_is():
+    mixture = special_mixtures()["figure 1"]
+    fitted = SimpleNamespace(circuit_=mixture)
+    assert model_of(mixture) is model_of(fitted) is mixture
+    assert log_marginal(fitted, {"X1": 1}) == log_marginal(mixture, {"X1": 1})
+    circuit = figure_1_circuit()
+    assert model_of(circuit) is circuit
+    with pytest.raises(ValueError, match="This Strudel is not fitted yet"):
+        model_of(Strudel(n_components=1))
+    with pytest.raises(TypeError, match="a Circuit, a Mixture or a fitted estimator, but got list"):
+        model_of([1])

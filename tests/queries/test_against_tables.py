@@ -1,0 +1,281 @@
+"""Every query against the table of all states: models of random shape, special and large ones."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joint import (
+    NAN,
+    REL,
+    Joint,
+    large_circuits,
+    mixture_models,
+    models_with_rows,
+    some_rows,
+    special_circuits,
+    special_joint,
+    special_mixtures,
+    with_components,
+)
+from strategies import circuits, examples, random_mixture
+from strudel import (
+    Mixture,
+    count_distribution,
+    entropy,
+    log_conditional,
+    log_likelihood,
+    log_marginal,
+    marginal_map,
+    marginal_probabilities,
+    most_probable_state,
+    mutual_information,
+    pair_probabilities,
+    responsibilities,
+    sample,
+)
+from strudel._numba import use_threads
+from strudel.circuits import figure_1_circuit
+from strudel.queries import (
+    covariance,
+    likelihood,
+    mixture_likelihood,
+    node_distributions,
+    probabilities,
+    sampling,
+    variable_probabilities,
+)
+
+
+def check_queries(model, joint, rows, order, cut):
+    """All queries of possible rows; `cut` parts the variables, in some order, into two sets."""
+    rows, n_vars = np.array(rows, dtype=float), model.n_vars
+    found = log_likelihood(model, joint.states)
+    np.testing.assert_allclose(np.exp(found), joint.p, rtol=REL)
+    np.testing.assert_array_equal(np.isneginf(found), joint.p == 0.0)
+    p = [joint.probability(row) for row in rows]
+    np.testing.assert_allclose(np.exp(log_marginal(model, rows)), p, rtol=REL)
+    asked = rows[::-1]
+    p = [math.fsum(joint.given(row)[joint.agrees(x)]) for row, x in zip(rows, asked, strict=True)]
+    np.testing.assert_allclose(np.exp(log_conditional(model, asked, rows)), p, rtol=REL, atol=1e-15)
+
+    pairs = np.array([joint.pairs(row) for row in rows])
+    ones = np.diagonal(pairs, axis1=1, axis2=2)
+    found = marginal_probabilities(model, rows)
+    np.testing.assert_allclose(found, ones, rtol=REL, atol=1e-15)
+    is_known = ~np.isnan(rows)
+    np.testing.assert_array_equal(found[is_known], rows[is_known])
+    found = pair_probabilities(model, rows)
+    np.testing.assert_allclose(found, pairs, rtol=REL, atol=1e-15)
+    np.testing.assert_array_equal(found, found.transpose(0, 2, 1))
+    expected = pairs - ones[:, :, np.newaxis] * ones[:, np.newaxis, :]
+    np.testing.assert_allclose(covariance(model, rows), expected, atol=1e-12)
+
+    expected = [joint.counts(row, order[:cut]) for row in rows]
+    found = count_distribution(model, order[:cut], rows)
+    np.testing.assert_allclose(found, expected, rtol=REL, atol=1e-15)
+    expected = [joint.entropy(row, range(n_vars)) for row in rows]
+    np.testing.assert_allclose(entropy(model, rows), expected, rtol=REL, atol=1e-12)
+    a, b = order[:cut], order[cut : cut + 3]
+    if b:
+        expected = [joint.information(row, a, b) for row in rows]
+        found = mutual_information(model, a, b, rows)
+        np.testing.assert_allclose(found, expected, rtol=REL, atol=1e-12)
+        assert np.all(found >= 0.0)
+    if isinstance(model, Mixture):
+        expected = [joint.responsibilities(row) for row in rows]
+        found = responsibilities(model, rows)
+        np.testing.assert_allclose(found, expected, rtol=REL, atol=1e-15)
+
+
+def orders(n_vars):
+    """An order of the variables, and how many of them are the first set."""
+    return st.tuples(st.permutations(range(n_vars)).map(list), st.integers(1, n_vars))
+
+
+@examples(200)
+@given(models_with_rows(7), st.data())
+def test_circuits(case, data):
+    check_queries(*case, *data.draw(orders(case[0].n_vars)))
+
+
+mixtures_with_rows = models_with_rows(6, max_rows=4, model=mixture_models)
+
+
+@examples(150)
+@given(mixtures_with_rows, st.data())
+def test_mixtures(case, data):
+    check_queries(*case, *data.draw(orders(case[0].n_vars)))
+
+
+@pytest.mark.parametrize("name", special_circuits())
+def test_special_circuits(name, rng):
+    circuit = special_circuits()[name]
+    joint = Joint(circuit)
+    order = rng.permutation(circuit.n_vars).tolist()
+    check_queries(circuit, joint, some_rows(joint, rng), order, (circuit.n_vars + 1) // 2)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("zeros", "no weight") else pytest.param(name, marks=pytest.mark.compiled)
+        for name in special_mixtures()
+    ],
+)
+def test_special_mixtures(name, rng):
+    mixture, joint = special_mixtures()[name], special_joint(name)
+    order = rng.permutation(mixture.n_vars).tolist()
+    check_queries(mixture, joint, some_rows(joint, rng), order, (mixture.n_vars + 1) // 2)
+
+
+@pytest.mark.compiled
+def test_twelve_variables(rng):
+    for circuit in large_circuits(12):
+        joint = Joint(circuit)
+        rows = some_rows(joint, rng, known=0.2)
+        check_queries(circuit, joint, rows, rng.permutation(12).tolist(), 3)
+        if circuit.is_deterministic:
+            for row in rows:
+                states, log_p = most_probable_state(circuit, row, k=100)
+                expected_state, expected = joint.best(row, 100)
+                np.testing.assert_allclose(log_p[: len(expected)], expected, rtol=REL)
+                assert states[: len(expected)].tolist() == expected_state.tolist()
+
+
+def test_a_row_that_few_components_allow():
+    circuit = figure_1_circuit()
+    with np.errstate(divide="ignore"):
+        never = np.log(np.array([[1.0, 0.0]] * 8).ravel())
+    log_theta = np.column_stack([circuit.edge_log_theta, never])
+    mixture = Mixture(circuit, log_theta, np.log([0.01, 0.99]))
+    joint = Joint(mixture)
+    rows = [row for row in joint.states.astype(float) if joint.probability(row) > 0]
+    check_queries(mixture, joint, [*rows, [NAN] * 4], [2, 0, 3, 1], 2)
+
+
+# Laws that tie mixtures to circuits
+
+
+def all_answers(model, rows):
+    """One array of everything that does not depend on the order of the components."""
+    answers = [
+        log_likelihood(model, np.nan_to_num(rows).astype(np.uint8)),
+        log_marginal(model, rows),
+        marginal_probabilities(model, rows),
+        pair_probabilities(model, rows),
+        count_distribution(model, given=rows),
+        entropy(model, rows),
+        most_probable_state(model, rows, k=4)[1],
+        [marginal_map(model, [0, 1], row).log_probability for row in rows],
+    ]
+    return np.concatenate([np.ravel(answer) for answer in answers])
+
+
+def check_same(model, other, rows):
+    np.testing.assert_allclose(
+        all_answers(other, rows), all_answers(model, rows), rtol=1e-12, atol=1e-13
+    )
+
+
+@examples(20)
+@given(circuits(6, min_vars=2), st.integers(0, 10**6))
+def test_one_component_is_its_circuit(circuit, seed):
+    mixture = Mixture(circuit, np.array(circuit.edge_log_theta)[:, np.newaxis], np.zeros(1))
+    rows = some_rows(Joint(circuit), np.random.default_rng(seed), n_rows=3)
+    check_same(circuit, mixture, rows)
+    assert np.all(responsibilities(mixture, rows) == 1.0)
+    assert np.all(responsibilities(circuit, rows) == 1.0)
+
+
+@pytest.mark.compiled
+def test_order_and_components_without_weight_do_not_count(rng):
+    mixture, rows = special_mixtures()["learned"], some_rows(special_joint("learned"), rng)
+    order = rng.permutation(20)
+    permuted = with_components(mixture, order)
+    check_same(mixture, permuted, rows)
+    shares = responsibilities(mixture, rows)
+    np.testing.assert_allclose(responsibilities(permuted, rows), shares[:, order], rtol=1e-12)
+    mixture = special_mixtures()["no weight"]
+    is_kept = mixture.weights > 0.0
+    check_same(mixture, with_components(mixture, np.flatnonzero(is_kept)), rows)
+    assert np.all(responsibilities(mixture, rows)[:, ~is_kept] == 0.0)
+
+
+@given(mixtures_with_rows)
+def test_a_mixture_answers_as_the_one_circuit_does(case):
+    mixture, _, rows = case
+    circuit = mixture.to_circuit()
+    for ask in (log_marginal, marginal_probabilities):
+        np.testing.assert_allclose(ask(mixture, rows), ask(circuit, rows), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 8, 9])
+def test_lanes_agree_with_logs(k, monkeypatch, rng):
+    mixture = random_mixture(special_mixtures()["learned"].structure, k, rng)
+    rows = some_rows(Joint(mixture), rng, n_rows=11)
+    expected = [log_marginal(mixture, rows), marginal_probabilities(mixture, rows)]
+    monkeypatch.setitem(mixture.__dict__, "is_moderate", np.zeros(k, dtype=bool))
+    found = [log_marginal(mixture, rows), marginal_probabilities(mixture, rows)]
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-11, atol=1e-15)
+
+
+@pytest.mark.parametrize("k", [1, 3, 5, 8, 13])
+def test_lanes_hold_the_parameters_of_the_components(k, rng):
+    mixture = random_mixture(figure_1_circuit(), k, rng)
+    lanes = mixture.theta_lanes
+    assert lanes.shape == (1 if k <= 8 else 2, 16, 8)
+    n_copies = max(1, 8 // k)
+    flat = np.concatenate(list(lanes), axis=1)
+    theta = np.exp(mixture.edge_log_theta)
+    np.testing.assert_array_equal(flat[:, : n_copies * k], np.tile(theta, n_copies))
+    assert np.all(flat[:, n_copies * k :] == 0.0)
+
+
+# Blocks and threads
+
+BLOCKS = [
+    (node_distributions, "PARALLEL_WORK", 0),
+    (node_distributions, "BLOCK_BYTES", 1),
+    (likelihood, "BLOCK_CELLS", 1),
+    (mixture_likelihood, "BLOCK_CELLS", 1),
+    (probabilities, "BLOCK_CELLS", 50),
+    (variable_probabilities, "BLOCK_CELLS", 1),
+    (sampling, "PIECE", 10),
+    (sampling, "BLOCK_NUMBERS", 1),
+]
+
+
+@pytest.mark.parametrize("kind", ["circuit", pytest.param("mixture", marks=pytest.mark.compiled)])
+def test_blocks_and_threads_do_not_change_the_result(kind, monkeypatch, rng):
+    is_circuit = kind == "circuit"
+    model = special_circuits()["learned 0"] if is_circuit else special_mixtures()["learned"]
+    complete = rng.integers(0, 2, (1200, 8))
+    rows = some_rows(Joint(model), rng, n_rows=20)
+
+    def answers():
+        return [
+            log_likelihood(model, complete),
+            responsibilities(model, complete),
+            log_marginal(model, rows),
+            pair_probabilities(model, rows),
+            responsibilities(model, rows),
+            count_distribution(model, given=rows),
+            most_probable_state(model, rows[:5], k=3)[0],
+            sample(model, 300, random_state=1),
+            sample(model, 17, rows, random_state=1),
+        ]
+
+    expected = answers()
+    with use_threads(1):
+        found = answers()
+    for module, name, value in BLOCKS:
+        monkeypatch.setattr(module, name, value)
+    for first, second, third in zip(expected, found, answers(), strict=True):
+        np.testing.assert_array_equal(first, second)
+        np.testing.assert_allclose(third, first, rtol=0.0 if is_circuit else 1e-12)

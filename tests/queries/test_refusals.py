@@ -1,0 +1,83 @@
+"""What every query refuses: impossible evidence, circuits without the property it needs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from joint import NAN, special_circuits, special_mixtures, swapped_circuit
+from strategies import random_mixture
+from strudel import (
+    CircuitPropertyError,
+    count_distribution,
+    entropy,
+    log_conditional,
+    log_likelihood,
+    log_marginal,
+    marginal_map,
+    marginal_probabilities,
+    most_probable_state,
+    mutual_information,
+    pair_probabilities,
+    responsibilities,
+    sample,
+)
+from strudel.circuits import CircuitBuilder, figure_1_circuit
+from strudel.queries import covariance
+from strudel.trees import Vtree
+
+ASK = {
+    "log_marginal": log_marginal,
+    "marginal_probabilities": marginal_probabilities,
+    "pair_probabilities": pair_probabilities,
+    "covariance": covariance,
+    "responsibilities": responsibilities,
+    "entropy": entropy,
+    "mutual_information": lambda model, rows: mutual_information(model, 0, 1, rows),
+    "count_distribution": lambda model, rows: count_distribution(model, given=rows),
+    "sample": lambda model, rows: sample(model, 3, given=rows, random_state=0),
+    "most_probable_state": most_probable_state,
+    "log_conditional": lambda model, rows: log_conditional(
+        model, np.full(np.shape(rows), NAN), rows
+    ),
+    "marginal_map": lambda model, rows: marginal_map(model, [0], rows),
+}
+NEED_NORMAL_FORM = ("count_distribution", "sample", "most_probable_state", "marginal_map")
+
+
+@pytest.mark.parametrize("name", ["log_likelihood", *ASK])
+def test_a_circuit_without_the_property_is_refused(name):
+    builder = CircuitBuilder(Vtree.from_nested((0, 1)))
+    rough = builder.build(builder._add(2, [(1, 3, 0.5), (0, -1, 0.5)]))
+    if name == "log_likelihood":
+        with pytest.raises(CircuitPropertyError, match=f"{name} needs a smooth circuit"):
+            log_likelihood(rough, [[0, 1]])
+        return
+    with pytest.raises(CircuitPropertyError, match=r"needs a (smooth circuit|.*normal form)"):
+        ASK[name](rough, [[0, NAN]])
+
+
+@pytest.mark.parametrize("name", [name for name in ASK if name != "log_marginal"])
+def test_nothing_is_said_given_what_is_impossible(name):
+    for model in (special_circuits()["zeros"], special_mixtures()["zeros"]):
+        rows = np.full((1 if name == "marginal_map" else 3, 5), NAN)
+        rows[-1, 0] = 1
+        with pytest.raises(ValueError, match="probability zero"):
+            ASK[name](model, rows)
+    assert log_marginal(model, rows)[-1] == -np.inf
+    assert log_likelihood(model, [[1, 0, 0, 0, 0]]) == [-np.inf]
+
+
+@pytest.mark.parametrize("kind", ["circuit", "mixture"])
+@pytest.mark.parametrize("name", ASK)
+def test_a_circuit_in_no_normal_form_is_refused_or_answered(name, kind, rng):
+    usual, odd = figure_1_circuit(), swapped_circuit()
+    if kind == "mixture":
+        usual = random_mixture(usual, 2, rng)
+        odd = replace(usual, structure=odd)
+    rows = np.array([[1, NAN, NAN, 0]])
+    if name in NEED_NORMAL_FORM:
+        with pytest.raises(CircuitPropertyError, match=f"{name} needs a circuit in normal form"):
+            ASK[name](odd, rows)
+    else:
+        np.testing.assert_allclose(ASK[name](odd, rows), ASK[name](usual, rows), rtol=1e-10)
