@@ -17,18 +17,20 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit, without_leaf_sums
 from strudel.errors import FileFormatError
-from strudel.io.formats.clt import clt_lines, read_clt
-from strudel.io.formats.cnf import formula_lines, read_cnf, read_dnf
-from strudel.io.formats.jlc import jlc_lines, read_jlc
-from strudel.io.formats.jpc import jpc_lines, read_jpc
-from strudel.io.formats.nnf import nnf_lines, read_nnf
-from strudel.io.formats.predictor import predictor_lines, read_predictor
-from strudel.io.formats.psdd import psdd_lines, read_psdd
+from strudel.io.formats.decisions import predictor_lines, psdd_lines, read_predictor, read_psdd
+from strudel.io.formats.formulas import (
+    formula_lines,
+    jlc_lines,
+    nnf_lines,
+    read_cnf,
+    read_dnf,
+    read_jlc,
+    read_nnf,
+)
 from strudel.io.formats.sdd import read_sdd, sdd_lines
-from strudel.io.formats.shared import ReadOptions
-from strudel.io.formats.spn import read_spn, spn_lines
+from strudel.io.formats.sum_product import ReadOptions, jpc_lines, read_jpc, read_spn, spn_lines
 from strudel.io.formats.text import TextFile, bare_suffix, write_text
-from strudel.io.formats.vtree import read_vtree, vtree_lines
+from strudel.io.formats.trees import clt_lines, read_clt, read_vtree, vtree_lines
 from strudel.logic.formula import Cnf, Dnf, Nnf
 from strudel.logic.sdd import Sdd
 from strudel.trees.chow_liu import ChowLiuTree

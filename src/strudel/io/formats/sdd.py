@@ -15,9 +15,9 @@ from strudel._types import NONE
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.circuits.vtree_recovery import recover_vtree
 from strudel.errors import GraphError
-from strudel.io.formats.shared import ReadOptions
-from strudel.io.formats.text import Ids, TextFile, signed
-from strudel.io.formats.vtree import inorder_ids, read_header
+from strudel.io.formats.sum_product import ReadOptions
+from strudel.io.formats.text import Ids, TextFile, read_header, signed
+from strudel.io.formats.trees import inorder_ids
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, reached_nodes
 from strudel.trees.vtree import MeetingPlaces, Vtree
 

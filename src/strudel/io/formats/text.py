@@ -164,6 +164,17 @@ class Ids:
         return numbers
 
 
+def read_header(file: TextFile, lines: Lines, word: bytes) -> tuple[int, int | None]:
+    """Take the line ``word [count]``: its number, and the count, which is often wrong."""
+    for line, tokens in lines:
+        if tokens[0].lower() != word or len(tokens) > 2:
+            break
+        if len(tokens) == 1:
+            return line, None
+        return line, file.whole(tokens[1], line, "the number of nodes")
+    file.refuse(f"it does not start with a line '{word.decode()} number-of-nodes'")
+
+
 def show(token: bytes) -> str:
     """A token as it may stand in an error."""
     text = token.decode("utf-8", "replace")
