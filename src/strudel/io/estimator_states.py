@@ -221,7 +221,7 @@ def estimator_from_state(archive: Archive) -> Any:
 
 def _restore_regressions(model: Any, archive: Archive) -> None:
     """What corrects the model of an imputer or regressor."""
-    from strudel.learning.incomplete.fill_regressions import FillRegressions
+    from strudel.learning.fill_in import FillRegressions
 
     model.regressions_ = None
     if "regressions.middle" not in archive:

@@ -30,6 +30,6 @@ from .supervised.choose_class_model import Setting as Setting
 from .supervised.predictor_search import StructureTrial as StructureTrial
 
 # rows with unknown values
-from .incomplete.expected_flows import expected_flows as expected_flows
-from .incomplete.expected_flows import ExpectedFlows as ExpectedFlows
-from .incomplete.em import fit_incomplete as fit_incomplete
+from .incomplete import expected_flows as expected_flows
+from .incomplete import ExpectedFlows as ExpectedFlows
+from .incomplete import fit_incomplete as fit_incomplete

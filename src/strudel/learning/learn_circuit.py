@@ -22,7 +22,6 @@ from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.learning.best_so_far import kept_in
 from strudel.learning.history import History
-from strudel.learning.incomplete.structural_em import Learned, learn_incomplete, refit_circuit
 from strudel.learning.learn_mixture import learn_mixture
 from strudel.learning.mixture_learner import (
     CUT,
@@ -41,6 +40,7 @@ from strudel.learning.prepared_rows import Prepared, PreparedRows
 from strudel.learning.progress import Reporter
 from strudel.learning.search.learn_structure import Grown
 from strudel.learning.search_options import Greedy, SearchOptions
+from strudel.learning.structural_em import Learned, learn_incomplete, refit_circuit
 from strudel.queries.model import Model
 from strudel.queries.sampling import sample
 

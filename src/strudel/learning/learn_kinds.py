@@ -35,8 +35,7 @@ from strudel.circuits.compile import compile_column_tree
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import merge_equal_rows
 from strudel.learning.effort import Effort
-from strudel.learning.incomplete.known_shares import with_known_shares
-from strudel.learning.incomplete.partial_rows import PartialRows
+from strudel.learning.incomplete import PartialRows
 from strudel.learning.mixture_learner import (
     CUT,
     LearnedMixture,
@@ -64,6 +63,7 @@ from strudel.learning.mixtures.weighted_average import (
     weighted_average,
 )
 from strudel.learning.prepared_rows import Prepared
+from strudel.learning.structural_em import with_known_shares
 from strudel.queries.columns.pair_check import check_codes
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.passes import encode

@@ -13,8 +13,6 @@ import numpy as np
 from strudel._torch import has_torch
 from strudel.circuits.mixture import Mixture
 from strudel.learning.history import MixtureHistory
-from strudel.learning.incomplete.known_shares import with_known_shares
-from strudel.learning.incomplete.structural_em import mean_of_known, refit_mixture
 from strudel.learning.learn_kinds import learn_kinds
 from strudel.learning.mixture_learner import (
     LearnedMixture,
@@ -24,6 +22,7 @@ from strudel.learning.mixture_learner import (
 from strudel.learning.mixture_methods import Auto
 from strudel.learning.mixtures.em import MixtureData, best_prior, train_runs
 from strudel.learning.prepared_rows import Prepared
+from strudel.learning.structural_em import mean_of_known, refit_mixture, with_known_shares
 from strudel.queries.mixture_likelihood import rows_responsibilities
 
 MANY_CELLS = 2**17  # of the training rows, from which "auto" also tries networks

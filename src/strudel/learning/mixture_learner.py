@@ -17,7 +17,6 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.learning.effort import ACCURATE, Effort
 from strudel.learning.history import MixtureHistory
-from strudel.learning.incomplete.structural_em import Learned, learn_incomplete, refit_mixture
 from strudel.learning.mixture_methods import (
     EM,
     Auto,
@@ -42,6 +41,7 @@ from strudel.learning.prepared_rows import Prepared, rows_of_codes
 from strudel.learning.progress import Reporter
 from strudel.learning.search.learn_structure import first_circuit
 from strudel.learning.search_options import SearchOptions
+from strudel.learning.structural_em import Learned, learn_incomplete, refit_mixture
 from strudel.queries.model import Model
 from strudel.trees.vtree import Vtree
 

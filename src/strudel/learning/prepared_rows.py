@@ -28,15 +28,6 @@ from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import check_partial, check_sample_weight
 from strudel.learning.constraint import check_satisfied, constraint_circuit, restrict
 from strudel.learning.history import History, MixtureHistory
-from strudel.learning.incomplete.first_completion import (
-    Incomplete,
-    as_codes,
-    first_mixture,
-    fit_first,
-    has_unknown,
-)
-from strudel.learning.incomplete.structural_em import Completable, mean_of_known
-from strudel.learning.incomplete.unknown_columns import with_coins
 from strudel.learning.mixture_methods import BaggedEM, Boosting, Method, MixtureOptions
 from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
 from strudel.learning.mixtures.boosting import fit_boosted_mixture
@@ -44,9 +35,17 @@ from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import Grown, first_circuit, grow
 from strudel.learning.search_options import SearchOptions
+from strudel.learning.structural_em import (
+    Completable,
+    Incomplete,
+    first_mixture,
+    fit_first,
+    mean_of_known,
+    with_coins,
+)
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model
-from strudel.queries.passes import UNKNOWN
+from strudel.queries.passes import UNKNOWN, encode
 from strudel.tables.coded_rows import CodedNames, table_log_density
 from strudel.tables.encoder import TableEncoder, fitted_encoder, new_encoder
 from strudel.tables.input_table import is_binary, n_rows_of, take_rows, text_names
@@ -321,14 +320,15 @@ def prepare_rows(given: FitInput, search: SearchOptions) -> PreparedRows:
         X_valid = None if X_valid is None else encoder.code_.encode(X_valid, "X_valid")
         start = None if start is None else start.with_table_code(None)
         columns = encoder.code_.columns if encoder.respect_one_hot else columns
-    table, names = as_codes(*check_partial(X))
+    known, names = check_partial(X)
+    table = _codes(known)
     names = names if encoder is None else CodedNames(encoder.code_)
     is_continued = start is not None and encoder is None  # with the same columns as before
     if is_continued:
         given.check_features(X, table)
     valid = valid_weight = held = None
     if X_valid is not None:
-        valid, _ = as_codes(*check_partial(X_valid, n_vars=table.shape[1], name="X_valid"))
+        valid = _codes(check_partial(X_valid, n_vars=table.shape[1], name="X_valid")[0])
         if is_continued:
             given.check_features(X_valid, valid)
     weight = None if sample_weight is None else check_sample_weight(sample_weight, len(table))
@@ -408,7 +408,10 @@ def rows_of_codes(
             check_satisfied(start, table, names, name, **CONTINUED)
     (codes, weight), (valid_codes, valid_weight) = train, valid or (None, None)
     incomplete = None
-    if has_unknown(codes, valid_codes, *tables.values()):
+    given = (
+        [codes, *tables.values()] if valid_codes is None else [codes, valid_codes, *tables.values()]
+    )
+    if any(np.any(table == UNKNOWN) for table in given):
         can_drop = start is None and constraint is None and isinstance(search.vtree, str)
         can_drop = can_drop and search.columns is None  # else half of a column might be left
         incomplete = Incomplete.of(codes, weight, valid_codes, valid_weight, names, can_drop)
@@ -479,6 +482,12 @@ def _rows_that_count(
         return X, y, weight, None
     rows = np.flatnonzero(weight > 0.0)
     return take_rows(X, rows), None if y is None else np.asarray(y)[rows], weight[rows], rows
+
+
+def _codes(table: ByteArray | FloatArray) -> ByteArray:
+    """A table as codes 0, 1 and UNKNOWN; a complete one as it is."""
+    codes: ByteArray = table if table.dtype == np.uint8 else encode(table)  # type: ignore[assignment,arg-type]
+    return codes
 
 
 def _pack_rows_that_count(X: ByteArray, weight: FloatArray | None) -> BitMatrix:

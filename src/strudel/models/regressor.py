@@ -23,7 +23,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 from strudel._names import quote
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray
-from strudel.learning.incomplete.fill_regressions import (
+from strudel.learning.fill_in import (
     FillRegressions,
     TargetErrors,
     cell_variances,

@@ -11,7 +11,7 @@ from strudel.circuits import figure_1_circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.mixture import as_mixture
 from strudel.errors import NothingKnownWarning
-from strudel.learning.incomplete.expected_flows import Passes, expected_flows
+from strudel.learning.incomplete import Passes, expected_flows
 from strudel.learning.mixture_methods import EM
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.incomplete_rows import IncompletePartitions

@@ -18,12 +18,11 @@ import numpy as np
 
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, exact_weights, pack_columns, weight_quantum
-from strudel.learning.incomplete.completions import complete_rows, numbers_per_row
-from strudel.learning.incomplete.expected_flows import ExpectedFlows, Passes
-from strudel.learning.incomplete.partial_rows import PartialRows, merge_codes
+from strudel.learning.incomplete import ExpectedFlows, PartialRows, Passes, merge_codes
 from strudel.learning.partitioned.engines import Engine
 from strudel.learning.partitioned.packed_rows import PackedRows, generator_at
 from strudel.learning.partitioned.partitioned_table import PartitionedRows, PartitionedTable
+from strudel.learning.structural_em import complete_rows, numbers_per_row
 from strudel.queries.model import Model
 
 ENOUGH_ROWS = 2**18  # completed rows to aim for, on which chance hardly tells the search anything

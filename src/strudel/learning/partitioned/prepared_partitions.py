@@ -26,8 +26,6 @@ from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.errors import NoRowsError, NothingKnownWarning
 from strudel.learning.history import MixtureHistory
-from strudel.learning.incomplete.completions import IncompleteRows
-from strudel.learning.incomplete.first_completion import first_mixture, first_tree
 from strudel.learning.mixture_methods import BaggedEM, Method, MixtureOptions
 from strudel.learning.partitioned.em import CLUSTERED_ROWS, fit_partitioned_mixture
 from strudel.learning.partitioned.engines import find_engine
@@ -46,6 +44,7 @@ from strudel.learning.partitioned.partitioned_table import (
 )
 from strudel.learning.prepared_rows import FitInput, Prepared, PreparedRows
 from strudel.learning.search_options import SearchOptions
+from strudel.learning.structural_em import IncompleteRows, first_mixture, first_tree
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model
 from strudel.tables.coded_rows import CodedNames, table_log_density

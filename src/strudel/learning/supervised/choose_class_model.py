@@ -24,7 +24,7 @@ from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
-from strudel.learning.incomplete.expected_flows import expected_flows
+from strudel.learning.incomplete import expected_flows
 from strudel.learning.search.learn_structure import grow
 from strudel.learning.search_options import SearchOptions
 from strudel.learning.supervised.class_code import class_codewords

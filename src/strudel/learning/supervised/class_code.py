@@ -15,7 +15,7 @@ import numpy as np
 
 from strudel._types import ByteArray, IntArray
 from strudel.circuits.mixture import Mixture
-from strudel.learning.incomplete.unknown_columns import circuit_with_coins
+from strudel.learning.structural_em import circuit_with_coins
 from strudel.tables.table_code import Column, TableCode
 
 

@@ -8,8 +8,7 @@ from sklearn.linear_model import Ridge
 from strudel import StrudelImputer, load, log_likelihood, sample, save
 from strudel.circuits import figure_1_circuit
 from strudel.learning import fit_parameters
-from strudel.learning.incomplete import fill_regressions
-from strudel.learning.incomplete.fill_regressions import (
+from strudel.learning.fill_in import (
     PENALTIES,
     FillRegressions,
     _models_without,
@@ -63,10 +62,10 @@ def test_a_row_that_counts_twice_is_two_rows():
     assert _ridge(inputs, wanted, np.full(60, 7.0))[0] == pytest.approx(once[0])
     few = np.array([PENALTIES[-1]])
     with pytest.MonkeyPatch.context() as patch:  # leaving out a row or both of a pair differ
-        patch.setattr("strudel.learning.incomplete.fill_regressions.PENALTIES", few)
+        patch.setattr("strudel.learning.fill_in.PENALTIES", few)
         weighted = _ridge(inputs, wanted, count.astype(float))
         many = np.repeat(np.arange(60), count)
-        patch.setattr("strudel.learning.incomplete.fill_regressions.PENALTIES", few * count.mean())
+        patch.setattr("strudel.learning.fill_in.PENALTIES", few * count.mean())
         weighted_mean = _ridge(inputs[many], wanted[many], np.ones(len(many)))
     # Weights are relative: a penalty is one of rows that count once on average.
     assert weighted[0] == pytest.approx(weighted_mean[0])
@@ -130,7 +129,7 @@ def test_rounds_are_counted_from_one():
 
 def test_very_wide_tables_are_filled_by_the_model_alone(monkeypatch):
     _, gaps = on_lines(100)
-    monkeypatch.setattr(fill_regressions, "MOST_CELLS", 1000)
+    monkeypatch.setattr("strudel.learning.fill_in.MOST_CELLS", 1000)
     wide = StrudelImputer(random_state=0).fit(gaps)
     assert wide.regressions_ is None
     mean = StrudelImputer(wide.circuit_, strategy="mean").fit(gaps)

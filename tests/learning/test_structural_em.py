@@ -1,4 +1,7 @@
+"""Learning from rows with unknown values: completions, coins, known shares."""
+
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +13,10 @@ from strategies import mixtures, random_mixture
 from strudel import log_likelihood
 from strudel._numba import use_threads
 from strudel.circuits import compile_factorized, figure_1_circuit
-from strudel.learning.incomplete.completions import complete_rows
-from strudel.learning.incomplete.unknown_columns import with_coins
+from strudel.circuits.mixture import Mixture
+from strudel.learning.incomplete import partial_rows
+from strudel.learning.structural_em import complete_rows, with_coins, with_known_shares
+from strudel.trees import balanced_vtree
 from strudel.trees.vtree import Vtree
 
 
@@ -73,7 +78,27 @@ def test_known_columns_alone_need_no_coins():
     assert with_coins(circuit, np.array([True, True])) is circuit
 
 
-def test_an_example_of_complete_rows():
-    rng = np.random.default_rng(0)
-    rows = complete_rows(figure_1_circuit(), np.array([[1, 0, 1, 2]], dtype=np.uint8), 500, rng)
-    assert rows[0].mean(axis=0).round(1).tolist() == [1.0, 0.0, 1.0, 0.2]
+def two_components():
+    """Rows begin with 1 in the first component, and with 0 in the second; the rest is even."""
+    parts = [compile_factorized(balanced_vtree(2), [p, 0.5]) for p in (1.0 - 1e-9, 1e-9)]
+    log_theta = np.column_stack([part.edge_log_theta for part in parts])
+    return Mixture(parts[0], log_theta, np.log([0.5, 0.5]))
+
+
+def gaps_of(rows):
+    return SimpleNamespace(train_rows=partial_rows(np.array(rows, dtype=float)))
+
+
+def test_shares_are_those_of_the_rows_of_each_component():
+    rows = [[1, 0]] * 300 + [[1, np.nan]] * 100 + [[0, 1]] * 10 + [[0, np.nan]] * 190
+    found = with_known_shares(two_components(), gaps_of(rows)).known
+    np.testing.assert_array_equal(found[0], 1.0)
+    share = 310 / 600  # of all rows, a thousandth of which counts as more of each component
+    expected = [(300 + 0.6 * share) / 400.6, (10 + 0.6 * share) / 200.6]
+    np.testing.assert_allclose(found[1], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("gaps", [None, SimpleNamespace(train_rows="in partitions")])
+def test_without_rows_in_memory_nothing_is_known(gaps):
+    mixture = two_components()
+    assert with_known_shares(mixture, gaps) is mixture

@@ -11,6 +11,7 @@ from strudel import EM, BaggedEM, Greedy, Strudel
 from strudel.data.bits import pack_columns
 from strudel.errors import InterruptedWarning, NothingKnownWarning
 from strudel.learning import SearchOptions, learn_structure
+from strudel.learning.incomplete import maximise
 
 pytestmark = pytest.mark.compiled
 nan = math.nan
@@ -125,11 +126,6 @@ def test_complete_rows_never_meet_the_code_for_unknown_values(monkeypatch):
     Strudel(n_components=2, max_splits=1, random_state=0).fit(X)
 
 
-def test_gaps_in_validation_rows_alone_are_fine():
-    model = Strudel(n_components=1, **SMALL).fit(chains(0), X_valid=hide(chains(1), 0.4))
-    assert total_probability(model) == pytest.approx(1.0)
-
-
 def test_weights_count_rows():
     X = hide(chains(0, 80), 0.3)
     weight = np.random.default_rng(0).integers(0, 4, 80)
@@ -214,20 +210,6 @@ def test_nothing_at_all_is_refused():
         Strudel(n_components=1, **SMALL).fit(np.full((4, 3), nan))
 
 
-def test_a_column_that_is_constant_where_known_stays_so():
-    X = hide(chains(0), 0.3)
-    X[~np.isnan(X[:, 1]), 1] = 1.0
-    assert Strudel(n_components=1, **SMALL).fit(X).marginal_probabilities()[1] > 0.97
-
-
-def test_frames_keep_their_names_and_gaps():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(hide(chains(0), 0.3), columns=list("abcdef"))
-    model = Strudel(n_components=1, **SMALL).fit(frame)
-    assert model.circuit_.feature_names == tuple("abcdef")
-    assert model.score(frame) == pytest.approx(model.log_marginal(frame).mean())
-
-
 def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -251,8 +233,6 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
 @pytest.mark.parametrize(("step", "is_kept"), [(1, False), (3, False), (5, True), (7, True)])
 def test_an_interrupt_of_em_ends_the_fit(monkeypatch, step, is_kept):
     """EM fits the model that completes rows, for four steps, and then what is learned of them."""
-    from strudel.learning.incomplete import em as parameters
-
     steps = []
 
     def interrupt(*args):
@@ -261,8 +241,7 @@ def test_an_interrupt_of_em_ends_the_fit(monkeypatch, step, is_kept):
             raise KeyboardInterrupt
         return maximise(*args)
 
-    maximise = parameters.maximise
-    monkeypatch.setattr(parameters, "maximise", interrupt)
+    monkeypatch.setattr("strudel.learning.incomplete.maximise", interrupt)
     model = Strudel(n_components=1, **SMALL)
     expected = pytest.warns(InterruptedWarning) if is_kept else pytest.raises(KeyboardInterrupt)
     with expected:

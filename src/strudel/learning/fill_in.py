@@ -26,7 +26,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.mixture import Mixture, as_mixture
-from strudel.learning.incomplete.expected_flows import ExpectedFlows, expected_flows
+from strudel.learning.incomplete import ExpectedFlows, expected_flows
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.marginal import log_marginal
 from strudel.queries.model import Model

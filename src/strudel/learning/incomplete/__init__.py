@@ -1,1 +1,0 @@
-"""Rows with unknown values -> a model."""
