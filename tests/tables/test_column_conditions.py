@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from strudel.tables import TableEncoder
-from strudel.tables.column_conditions import (
+from strudel.tables.coded_column import (
     compared_region,
     evidence_shares,
     region_text,

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from strudel.tables.cell_distribution import CellDistribution, meet
-from strudel.tables.density import Density
-from strudel.tables.learn_density import learn_density
+from strudel.tables.density import CellDistribution, Density, learn_density, meet
 
 RNG = np.random.default_rng(0)
 AGES = RNG.integers(18, 90, 600).astype(float)

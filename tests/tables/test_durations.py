@@ -8,9 +8,8 @@ import pytest
 
 from strudel import Strudel, probability
 from strudel.tables import TableEncoder
-from strudel.tables.bin_edges import as_duration, as_stamp
-from strudel.tables.column_conditions import is_in, literals_of, said_region
-from strudel.tables.columns import is_missing, read_columns
+from strudel.tables.coded_column import is_in, literals_of, said_region
+from strudel.tables.columns import as_duration, as_stamp, is_missing, read_columns
 
 DAYS = [1, 2, 2, 3, 5, 8, 8, 9] * 4
 TIMEDELTAS = [datetime.timedelta(days=n) for n in DAYS]

@@ -15,8 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from strudel import Strudel
 from strudel.errors import EmptyColumnWarning, ManyCategoriesWarning, UnseenValueWarning
 from strudel.tables import TableCode, TableEncoder
-from strudel.tables.bin_edges import as_duration
-from strudel.tables.columns import read_columns
+from strudel.tables.columns import as_duration, read_columns
 
 BY_NAME = {
     "check_dataframe_column_names_consistency": "columns are found by name, in any order",

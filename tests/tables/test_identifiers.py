@@ -9,8 +9,8 @@ import pytest
 from strudel import Strudel, StrudelImputer, StrudelRegressor, load, save
 from strudel.errors import ExtraColumnsWarning, IdentifierWarning
 from strudel.tables import TableEncoder
+from strudel.tables.choose_cells import find_identifiers
 from strudel.tables.columns import read_columns
-from strudel.tables.identifiers import find_identifiers
 
 N = 400
 SMALL = {"max_splits": 0, "random_state": 0}

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from strudel.errors import OutOfRangeWarning
 from strudel.tables import Column, TableCode, TableEncoder
-from strudel.tables.bin_edges import (
-    date_text,
+from strudel.tables.choose_cells import (
     quantile_edges,
     shortest_date,
     shortest_number,
     uniform_edges,
 )
+from strudel.tables.columns import date_text
 
 MAKERS = {"pandas": lambda t: t, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
 DAY = 86400e6

@@ -22,7 +22,7 @@ from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN, decode
 from strudel.queries.probabilities import log_probabilities
 from strudel.queries.soft_evidence import given_parts
-from strudel.tables.cell_distribution import EVERYWHERE, Region, meet
+from strudel.tables.density import EVERYWHERE, Region, meet
 
 MAX_ASKED = 2048  # rows that are asked of the model to find the cases
 MAX_PARTS = 1000  # of an event: larger ones have more cases than that

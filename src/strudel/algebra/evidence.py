@@ -34,15 +34,15 @@ from strudel.logic.events import Event, children_first
 from strudel.queries.columns.known_columns import is_any_missing_for_a_reason, with_values
 from strudel.queries.model import Model, log_weights_of, model_of
 from strudel.queries.soft_evidence import bit_logs, given_parts
-from strudel.tables.cell_distribution import EVERYWHERE, Region
-from strudel.tables.coded_column import Column
-from strudel.tables.column_conditions import (
+from strudel.tables.coded_column import (
+    Column,
     check_possible,
     evidence_shares,
     literals_of,
     region_text,
     said_region,
 )
+from strudel.tables.density import EVERYWHERE, Region
 from strudel.tables.table_code import bit_column
 
 F = TypeVar("F", bound=Callable[..., Any])

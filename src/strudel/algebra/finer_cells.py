@@ -30,10 +30,9 @@ from strudel.logic.event_forms import event_of
 from strudel.logic.events import Event, with_leaves
 from strudel.logic.sdd import nnf_from_sdd
 from strudel.queries.model import Model, structure_of
-from strudel.tables.cell_distribution import CellDistribution
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import Column, bound_text
 from strudel.tables.coded_rows import CodedNames
-from strudel.tables.column_conditions import bound_text
+from strudel.tables.density import CellDistribution
 from strudel.tables.table_code import TableCode
 from strudel.trees.vtree import Vtree, VtreeNodes
 

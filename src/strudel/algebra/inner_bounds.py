@@ -32,9 +32,9 @@ from strudel.logic.events import (
     with_leaves,
 )
 from strudel.queries.model import Model
-from strudel.tables.cell_distribution import EVERYWHERE, Region, meet
 from strudel.tables.coded_column import Column
 from strudel.tables.coded_rows import code_of
+from strudel.tables.density import EVERYWHERE, Region, meet
 from strudel.tables.table_code import TableCode
 from strudel.trees.vtree import Vtree, VtreeNodes
 

@@ -14,7 +14,7 @@ TABLES = (".csv", ".tsv", ".txt", ".data", ".npy", ".npz", ".parquet", ".gz")
 def complete_data(incomplete: str) -> list[str]:
     """Datasets by name, tables and folders."""
     from strudel.data.datasets import dataset_names
-    from strudel.tables.example import EXAMPLE
+    from strudel.tables.columns import EXAMPLE
 
     names = [name for name in (*dataset_names(), EXAMPLE) if name.startswith(incomplete)]
     return names + _files(incomplete, TABLES)

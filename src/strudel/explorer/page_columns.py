@@ -21,8 +21,8 @@ import numpy as np
 from strudel._names import names_of
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray
 from strudel.queries.model import Model
-from strudel.tables.bin_edges import date_text, duration_text, number_text
 from strudel.tables.coded_column import BIT, Column, has_one_value_per_cell
+from strudel.tables.columns import date_text, duration_text, number_text
 from strudel.tables.filled_table import has_mean
 from strudel.tables.table_code import code_of_bits
 from strudel.trees.vtree import Vtree

@@ -40,8 +40,7 @@ from strudel.io.read_tables import (
     separator_of,
 )
 from strudel.io.table_bytes import check_bytes, read_bytes
-from strudel.tables.bin_edges import as_stamp
-from strudel.tables.columns import RawColumn, RawTable, read_columns
+from strudel.tables.columns import RawColumn, RawTable, as_stamp, read_columns
 
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?|[+-]?\.\d+([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)

@@ -42,7 +42,7 @@ from strudel.errors import (
     NotBinaryFileError,
 )
 from strudel.io.table_bytes import check_bytes, read_bytes
-from strudel.tables.example import EXAMPLE, example_csv
+from strudel.tables.columns import EXAMPLE, example_csv
 
 _KINDS = (".csv", ".tsv", ".txt", ".data", ".parquet", ".npy", ".npz")
 UNKNOWN = frozenset(("", "?", "na", "n/a", "nan", "<na>", "null", "none"))

@@ -39,7 +39,7 @@ from strudel.data.datasets import (
 )
 from strudel.data.validation import check_shape
 from strudel.errors import FileFormatError, MissingDependencyError
-from strudel.tables.example import EXAMPLE, example_csv
+from strudel.tables.columns import EXAMPLE, example_csv
 
 if TYPE_CHECKING:
     import pandas as pd

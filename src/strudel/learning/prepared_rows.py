@@ -47,8 +47,15 @@ from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN, encode
 from strudel.tables.coded_rows import CodedNames, table_log_density
-from strudel.tables.encoder import TableEncoder, fitted_encoder, new_encoder
-from strudel.tables.input_table import is_binary, n_rows_of, take_rows, text_names
+from strudel.tables.encoder import (
+    TableEncoder,
+    fitted_encoder,
+    is_binary,
+    n_rows_of,
+    new_encoder,
+    take_rows,
+    text_names,
+)
 
 FEWEST_COPIES = 4  # of a search for one circuit: on one, chance stops it too early
 CONTINUED = {

@@ -15,9 +15,8 @@ import numpy as np
 from strudel._names import quote
 from strudel._types import AnyArray
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, Place
-from strudel.tables.cell_distribution import Region
-from strudel.tables.coded_column import Column
-from strudel.tables.column_conditions import (
+from strudel.tables.coded_column import (
+    Column,
     cell_of,
     compare,
     compared_region,
@@ -26,6 +25,7 @@ from strudel.tables.column_conditions import (
     said_region,
     said_values,
 )
+from strudel.tables.density import Region
 
 
 class ColumnTerm:

@@ -35,8 +35,7 @@ from strudel.queries.columns.pair_check import Check, check_codes, most_rows
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model, model_of
 from strudel.tables.coded_rows import CodedNames, coded_table
-from strudel.tables.encoder import TableEncoder
-from strudel.tables.input_table import names_to_match, text_names
+from strudel.tables.encoder import TableEncoder, names_to_match, text_names
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -50,11 +50,13 @@ from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.models.targets import as_labels
 from strudel.tables.column_codes import as_column_codes
 from strudel.tables.columns import RawColumn, read_columns
-from strudel.tables.encoder import TableEncoder, fitted_encoder, new_encoder
-from strudel.tables.input_table import (
+from strudel.tables.encoder import (
     InputTable,
+    TableEncoder,
+    fitted_encoder,
     keep_features,
     look_at_table,
+    new_encoder,
     rows_like,
     text_names,
 )

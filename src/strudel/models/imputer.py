@@ -44,22 +44,23 @@ from strudel.queries.sampling import sample
 from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.tables.coded_column import BIT, Column
 from strudel.tables.columns import RawTable, read_columns
-from strudel.tables.encoder import TableEncoder, fitted_encoder
+from strudel.tables.encoder import (
+    InputTable,
+    TableEncoder,
+    dense,
+    fitted_encoder,
+    keep_features,
+    look_at_table,
+    rows_like,
+    take_rows,
+    text_names,
+)
 from strudel.tables.filled_table import (
     ValuesOf,
     fill_columns,
     fill_variables,
     nearest_values,
     with_room,
-)
-from strudel.tables.input_table import (
-    InputTable,
-    dense,
-    keep_features,
-    look_at_table,
-    rows_like,
-    take_rows,
-    text_names,
 )
 from strudel.tables.table_code import TableCode
 

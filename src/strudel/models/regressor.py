@@ -39,8 +39,7 @@ from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.model import Model, model_of
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawColumn, RawTable, read_columns
-from strudel.tables.encoder import TableEncoder, new_encoder
-from strudel.tables.input_table import dense, keep_features, text_names
+from strudel.tables.encoder import TableEncoder, dense, keep_features, new_encoder, text_names
 
 ROWS_PER_COMPONENT = 50
 MOST_COMPONENTS = 40

@@ -43,7 +43,7 @@ from strudel.models.base import DensityEstimator, QueryMethods
 from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
 from strudel.queries.model import Model, model_of
-from strudel.tables.input_table import rows_like
+from strudel.tables.encoder import rows_like
 
 MOST_POINTS = 4096  # where a network ties the components: they cost less, and more of them help
 

@@ -47,9 +47,8 @@ from strudel.queries.columns.column_posterior import as_value
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import UNKNOWN, decode
 from strudel.queries.probabilities import log_probabilities
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import Column, either
 from strudel.tables.coded_rows import known_values
-from strudel.tables.column_conditions import either
 from strudel.tables.table_code import TableCode
 
 MAX_SETS = 10_000

@@ -53,18 +53,20 @@ from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model
 from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
-from strudel.tables.cell_distribution import SURE
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import Column, bound_text
 from strudel.tables.coded_rows import coded_evidence, known_numbers
-from strudel.tables.column_conditions import bound_text
-from strudel.tables.fitted_trees import (
+from strudel.tables.density import SURE
+from strudel.tables.predictor_columns import (
     BOOSTING,
     FittedTree,
+    Halving,
+    PredictorColumns,
     compares_in_single,
     fitted_trees,
     kinds_of,
+    step_of,
+    tests_of,
 )
-from strudel.tables.predictor_columns import Halving, PredictorColumns, step_of, tests_of
 from strudel.tables.table_code import TableCode, code_of_bits
 
 

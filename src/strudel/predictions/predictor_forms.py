@@ -30,7 +30,7 @@ from strudel.data.validation import check_binary
 from strudel.logic.events import Event, bounds_of_parts, children_first
 from strudel.logic.sdd import FIRST_LITERAL, Sdd
 from strudel.queries.passes import UNKNOWN
-from strudel.tables.fitted_trees import (
+from strudel.tables.predictor_columns import (
     BOOSTING,
     WITH_TREES,
     FittedTree,

@@ -3,4 +3,4 @@ from .table_code import TableCode as TableCode
 from .coded_column import Column as Column
 from .column_codes import ColumnCode as ColumnCode
 from .missingness import MissingRule as MissingRule
-from .example import example_csv as example_csv
+from .columns import example_csv as example_csv

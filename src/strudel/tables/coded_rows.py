@@ -16,8 +16,7 @@ import numpy as np
 from strudel._names import did_you_mean
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.data.validation import read_named_rows, read_values
-from strudel.tables.coded_column import Column
-from strudel.tables.column_conditions import literals_of
+from strudel.tables.coded_column import Column, literals_of
 from strudel.tables.columns import RawTable, is_missing, read_columns
 from strudel.tables.table_code import TableCode, bit_column
 

@@ -11,8 +11,10 @@ exactly until the year 2255.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,12 +22,34 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.data.validation import as_frame, check_shape, read_values
 from strudel.errors import MissingDependencyError
-from strudel.tables.bin_edges import as_duration, without_zone
 
 # Types whose cells are floats; durations are in microseconds.
 NUMERIC = ("boolean", "integer", "float", "date", "datetime", "duration")
 _INT64 = 2**63  # the first whole number that is too large for frames
 _EPOCH = datetime.datetime(1970, 1, 1)  # in UTC, without saying so, as NumPy has it
+DURATION_UNITS = {
+    "100 days": 8_640_000e6,
+    "10 days": 864_000e6,
+    "day": 86_400e6,
+    "h": 3_600e6,
+    "10 min": 600e6,
+    "min": 60e6,
+    "s": 1e6,
+    "ms": 1e3,
+    "us": 1.0,
+}
+_UNITS = {
+    **dict.fromkeys(("d", "day", "days"), "day"),
+    **dict.fromkeys(("h", "hour", "hours"), "h"),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), "min"),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), "s"),
+    "ms": "ms",
+    "us": "us",
+}
+_DURATION = re.compile(
+    rf"([+-])?\s*(?:(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)}))?,?\s*"
+    r"(?:(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?)?"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,3 +410,111 @@ def _texts(cells: list[Any], column: Any) -> list[Any]:
     if column.dtype != "object":
         return cells
     return [None if cell is None else str(cell) for cell in cells]
+
+
+def duration_text(duration: float) -> str:
+    """A duration in days, hours, minutes and seconds.
+
+    Examples
+    --------
+    >>> duration_text(93_784e6), duration_text(90e6), duration_text(0.0)
+    ('1 day 02:03:04', '00:01:30', '00:00')
+    """
+    days, rest = divmod(duration, 86_400e6)
+    text = str(datetime.timedelta(microseconds=int(rest))).rjust(8, "0")
+    text = text.removesuffix(":00") if text != "00:00:00" else "00:00"
+    if not days:
+        return text
+    said = f"{int(days)} day{'' if days == 1 else 's'}"
+    return said if text == "00:00" else f"{said} {text}"
+
+
+def as_duration(value: Any) -> float:
+    """A timedelta, or a text such as "2 days 01:30" or "90 min", in microseconds.
+
+    Examples
+    --------
+    >>> as_duration("1 day 02:00") / 3600e6, as_duration("90 min") / 60e6
+    (26.0, 90.0)
+    """
+    if isinstance(value, datetime.timedelta):
+        return value / datetime.timedelta(microseconds=1)
+    if isinstance(value, np.timedelta64) and not np.isnat(value):
+        return float(value / np.timedelta64(1, "us"))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)  # in microseconds already
+    found = _DURATION.fullmatch(str(value).strip()) if isinstance(value, str) else None
+    if not found or not any(found.groups()):
+        raise ValueError(f"Expected a duration such as '2 days 01:30' or '90 min', not {value!r}.")
+    sign, number, unit, hours, minutes, seconds = found.groups()
+    total = float(number) * DURATION_UNITS[_UNITS[unit]] if number else 0.0
+    for part, size in ((hours, "h"), (minutes, "min"), (seconds, "s")):
+        total += float(part or 0.0) * DURATION_UNITS[size]
+    return -total if sign == "-" else total
+
+
+def number_text(edge: float) -> str:
+    """A number without a needless decimal point."""
+    return str(int(edge)) if float(edge).is_integer() and abs(edge) < 1e15 else repr(float(edge))
+
+
+def date_text(stamp: float) -> str:
+    """A date without the parts that are zero.
+
+    Examples
+    --------
+    >>> date_text(0.0), date_text(60e6)
+    ('1970-01-01', '1970-01-01 00:01')
+    """
+    text = str(np.datetime64(int(stamp), "us")).replace("T", " ")
+    for zeros in (".000000", ":00", " 00:00"):
+        text = text.removesuffix(zeros)
+    return text
+
+
+def as_stamp(value: Any) -> float:
+    """A date, or a text such as "2020-01-31 12:00", as microseconds since 1970.
+
+    Examples
+    --------
+    >>> as_stamp("1970-01-02") / 86400e6
+    1.0
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
+        return float(value)  # a stamp already
+    try:
+        stamp = np.datetime64(without_zone(value), "us")
+    except (ValueError, TypeError):
+        raise ValueError(f"Expected a date such as '2020-01-31', but found {value!r}.") from None
+    if np.isnat(stamp):
+        raise ValueError(f"Expected a date such as '2020-01-31', but found {value!r}.")
+    return float(stamp.astype(np.int64))
+
+
+def without_zone(value: Any) -> Any:
+    """A date in UTC without its time zone, which NumPy does not know; anything else as it is."""
+    if getattr(value, "tzinfo", None) is not None:
+        return value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return value
+
+
+EXAMPLE = "patients"  # what the command line calls it
+
+
+def example_csv() -> Path:
+    """The path of a csv that ships with the package: 1,500 made-up visits to a clinic.
+
+    Its 12 columns are numbers, categories, yes and no, and a date; some cells are missing. On the
+    command line the table is called ``patients``.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> pd.read_csv(example_csv()).shape
+    (1500, 12)
+    """
+    return Path(__file__).with_name("patients.csv")

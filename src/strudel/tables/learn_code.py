@@ -19,12 +19,8 @@ import numpy as np
 from strudel._names import quote
 from strudel._types import ByteArray, FloatArray
 from strudel.errors import ManyCategoriesWarning, outer_stack_level
-from strudel.tables.bin_edges import (
-    as_duration,
-    as_stamp,
-    date_text,
-    duration_text,
-    number_text,
+from strudel.tables.choose_cells import (
+    ENOUGH,
     quantile_edges,
     shortest_date,
     shortest_duration,
@@ -33,11 +29,18 @@ from strudel.tables.bin_edges import (
     tail_edges,
     uniform_edges,
 )
-from strudel.tables.choose_cells import ENOUGH
 from strudel.tables.coded_column import KINDS, Column, has_one_value_per_cell
-from strudel.tables.columns import NUMERIC, RawColumn, is_missing
-from strudel.tables.density import LARGEST, TINIEST, Density
-from strudel.tables.learn_density import learn_density
+from strudel.tables.columns import (
+    NUMERIC,
+    RawColumn,
+    as_duration,
+    as_stamp,
+    date_text,
+    duration_text,
+    is_missing,
+    number_text,
+)
+from strudel.tables.density import LARGEST, TINIEST, Density, learn_density
 
 _PLAIN = re.compile(r"[+-]?\d+")
 _FORMS = (  # how people write numbers and dates, and what to do; thousands before decimals

@@ -22,10 +22,9 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.errors import MissingForAReasonWarning
-from strudel.tables.coded_column import Column
-from strudel.tables.column_conditions import bound_text
+from strudel.tables.choose_cells import SURE, chi_square_z
+from strudel.tables.coded_column import Column, bound_text
 from strudel.tables.columns import RawColumn
-from strudel.tables.identifiers import SURE, chi_square_z
 
 FEWEST_ROWS = 100  # of a table in which reasons are looked for
 FEWEST = 20  # missing values of a column, and rows of a condition

@@ -22,9 +22,8 @@ from strudel._names import did_you_mean, quote
 from strudel._types import NONE, FloatArray
 from strudel.data.validation import check_shared_names
 from strudel.errors import OutOfRangeWarning, UnseenValueWarning, outer_stack_level
-from strudel.tables.coded_column import BIT, column_from_dict, column_to_dict
+from strudel.tables.coded_column import BIT, bound_text, column_from_dict, column_to_dict
 from strudel.tables.coded_column import Column as Column
-from strudel.tables.column_conditions import bound_text
 from strudel.tables.columns import RawColumn, RawTable, make_frame, read_columns
 from strudel.tables.missingness import Missingness
 

@@ -69,7 +69,7 @@ def _model_and_columns(question: Question, what: str) -> tuple[Any, list[str]]:
 
 def _plain(value: Any) -> Any:
     """A number, or a date or duration as text; to the second, unless it is short."""
-    from strudel.tables.bin_edges import as_duration, duration_text
+    from strudel.tables.columns import as_duration, duration_text
 
     if isinstance(value, np.generic | np.ndarray):
         value = value.item()
@@ -226,7 +226,7 @@ def find_surprise(question: Question) -> list[Answer]:
 def _values_by_row(question: Question) -> dict[str, list[Any]]:
     """The cells of every column of the table that is looked at; durations as text."""
     from strudel.cli.table_columns import cells_of
-    from strudel.tables.bin_edges import duration_text
+    from strudel.tables.columns import duration_text
 
     cells: list[list[Any]]
     if question.code is None:

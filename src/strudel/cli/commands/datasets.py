@@ -38,7 +38,7 @@ def datasets(as_json: JsonOption = False) -> None:
     "built in" needs no file; anything else is downloaded when first used.
     """
     from strudel.data.datasets import dataset_names
-    from strudel.tables.example import EXAMPLE
+    from strudel.tables.columns import EXAMPLE
 
     columns = ("name", "variables", "train", "valid", "test", "found")
     unknown = (None, None, None, None)

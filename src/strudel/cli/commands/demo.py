@@ -56,7 +56,7 @@ def demo(
 
     from strudel.io.model_file import save
     from strudel.models.strudel import Strudel
-    from strudel.tables.example import example_csv
+    from strudel.tables.columns import example_csv
 
     patients = pd.read_csv(example_csv(), parse_dates=["visit"])
     n_missing = int(patients.isna().sum().sum())

@@ -25,9 +25,8 @@ from strudel.queries.by_block import by_block
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
-from strudel.tables.coded_column import BIT, Column
+from strudel.tables.coded_column import BIT, Column, compared_region
 from strudel.tables.coded_rows import known_numbers
-from strudel.tables.column_conditions import compared_region
 from strudel.tables.columns import as_date, as_timedelta
 from strudel.tables.density import LARGEST
 

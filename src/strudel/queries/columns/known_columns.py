@@ -22,8 +22,8 @@ from strudel.circuits.mixture import Mixture
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.model import Model, model_of
 from strudel.queries.soft_evidence import bit_logs, given_parts, with_code
-from strudel.tables.cell_distribution import EVERYWHERE
 from strudel.tables.coded_column import Column
+from strudel.tables.density import EVERYWHERE
 from strudel.tables.missingness import Missingness
 
 LEAST = 1e-6  # of the rows of a cell have a value, whatever was seen

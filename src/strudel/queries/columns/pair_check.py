@@ -36,8 +36,8 @@ from strudel.queries.columns.value_probabilities import (
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import UNKNOWN, encode
 from strudel.queries.probabilities import literal_probabilities
-from strudel.tables.bin_edges import date_text, duration_text
 from strudel.tables.coded_column import Column
+from strudel.tables.columns import date_text, duration_text
 from strudel.tables.table_code import TableCode
 
 QUERY = "check"
@@ -264,7 +264,7 @@ def check(model: Model, rows: Any, *, sample_weight: Any = None) -> Check:
     the rows show x0 and x2 depend on each other (x0 = 1: 0.00 to 1.00); this model says ...
     """
     # Late: rows of tables bring scikit-learn, which a model from a file does not need.
-    from strudel.tables.input_table import dense, n_rows_of
+    from strudel.tables.encoder import dense, n_rows_of
 
     model = model_of(model)
     n_rows = n_rows_of(rows) if not isinstance(rows, dict | list) else len(rows)
@@ -283,7 +283,7 @@ def some_rows(
         chosen = np.sort(np.random.default_rng(0).choice(chosen, most, replace=False))
     if len(chosen) == n_rows:
         return X, weight
-    from strudel.tables.input_table import take_rows
+    from strudel.tables.encoder import take_rows
 
     return take_rows(X, chosen), None if weight is None else weight[chosen]
 
