@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from strudel import Strudel
+from strudel import Strudel, to_torch
 from strudel._torch import find_device
+from strudel.circuits import figure_1_circuit
 from strudel.errors import MissingDependencyError
 
 X = [[0, 1], [1, 0], [1, 1], [0, 0]]
@@ -23,7 +24,7 @@ def test_the_cpu_needs_no_torch(monkeypatch):
 @pytest.mark.compiled
 def test_a_fit_does_not_load_torch_unless_it_is_asked_for():
     code = (
-        "import sys, strudel; "
+        "import sys, strudel; strudel.to_torch; "
         "strudel.Strudel(2, max_splits=0).fit([[0, 1], [1, 0], [1, 1]]); "
         "print('torch' in sys.modules)"
     )
@@ -33,6 +34,9 @@ def test_a_fit_does_not_load_torch_unless_it_is_asked_for():
 
 def test_a_gpu_without_torch_is_a_missing_package(monkeypatch):
     monkeypatch.setattr("strudel._torch.find_spec", lambda name: None)
+    monkeypatch.setattr("strudel.layers.convert.find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'strudel-pc\[torch\]'"):
+        to_torch(figure_1_circuit())
     with pytest.raises(MissingDependencyError, match=r"device='cuda' needs PyTorch: pip install"):
         Strudel(n_components=2, max_splits=0, device="cuda").fit(X)
 

@@ -5,14 +5,15 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 import oracle
-from joint import NAN, REL, models_with_rows, special_circuits
-from strategies import examples
+from joint import NAN, REL, Joint, mixture_models, models, special_circuits
+from strategies import examples, partly_observed_rows
 from strudel import (
     CircuitPropertyError,
+    Mixture,
     condition,
-    log_conditional,
     log_likelihood,
     log_marginal,
     multiply,
@@ -22,59 +23,37 @@ from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circui
 from strudel.trees.vtree import Vtree
 
 
-@examples(150)
-@given(models_with_rows(7, max_rows=3))
-def test_bayes_rule(case):
-    circuit, joint, rows = case
-    for row in rows:
-        given_row = condition(circuit, row)
-        np.testing.assert_allclose(oracle.probabilities(given_row), joint.given(row), rtol=REL)
-        states = joint.states
-        log_p = log_likelihood(given_row, states)
-        np.testing.assert_allclose(
-            log_p, log_conditional(circuit, states, [row]), rtol=REL, atol=1e-13
-        )
-        assert given_row.is_in_normal_form
-        assert given_row.n_edges <= circuit.n_edges
-        if circuit.is_deterministic:
-            assert given_row.is_deterministic
-
-
-@given(models_with_rows(6, max_rows=2))
-def test_unnormalised_it_is_the_joint(case):
-    circuit, joint, rows = case
-    row = rows[0]
-    joint_with_row = condition(circuit, row, normalize=False)
-    agrees = np.all(np.isnan(row) | (joint.states == np.array(row)), axis=1)
-    np.testing.assert_allclose(oracle.probabilities(joint_with_row), joint.p * agrees, rtol=REL)
-    total = log_marginal(joint_with_row, [[NAN] * circuit.n_vars])[0]
-    assert total == pytest.approx(log_marginal(circuit, [row])[0], rel=REL, abs=1e-13)
-
-
-def test_evidence_in_every_form():
-    p = figure_1_circuit()
-    expected = oracle.probabilities(condition(p, {"X3": 1}))
-    for given_row in ([NAN, NAN, 1, NAN], [[NAN, NAN, 1, NAN]], {2: 1}, [{"X3": 1}]):
-        assert oracle.probabilities(condition(p, given_row)) == expected
-    assert oracle.probabilities(condition(p, None)) == pytest.approx(oracle.probabilities(p))
-    assert condition(p, {"X3": 1}).feature_names == p.feature_names
+@examples(200)
+@given(st.one_of(models(7), mixture_models(6)), st.data())
+def test_bayes_rule(model, data):
+    joint, row = Joint(model), data.draw(partly_observed_rows(model.n_vars))
+    unnormalised = Joint(condition(model, row, normalize=False))
+    np.testing.assert_allclose(unnormalised.p, joint.p * joint.agrees(row), rtol=REL)
+    expected = joint.given(row)
+    if expected is None:
+        with pytest.raises(ValueError, match="probability zero"):
+            condition(model, row)
+        return
+    found = condition(model, row)
+    np.testing.assert_allclose(Joint(found).p, expected, rtol=REL)
+    log_p = log_likelihood(found, joint.states)
+    np.testing.assert_allclose(np.exp(log_p), expected, rtol=REL, atol=1e-300)
+    assert found.n_edges <= model.n_edges
+    is_mixture = isinstance(found, Mixture)
+    structure = found.structure if is_mixture else found
+    assert structure.is_in_normal_form
+    if isinstance(model, Mixture):
+        posterior = joint.responsibilities(row)
+        weights = found.weights if is_mixture else [1.0]
+        np.testing.assert_allclose(weights, posterior[posterior > 0], rtol=REL)
+    elif model.is_deterministic:
+        assert found.is_deterministic
 
 
 def test_known_variables_become_literals():
     p = condition(figure_1_circuit(), {"X1": 1, "X2": 0, "X3": 1, "X4": 0})
     assert p.n_parameters == 0
     assert p.n_edges == 3  # one product per inner vtree node
-
-
-def test_special_circuits():
-    for circuit in special_circuits().values():
-        rows = np.array(oracle.all_rows(circuit.n_vars), dtype=float)
-        p = np.array(oracle.probabilities(circuit))
-        best = rows[np.argmax(p)]
-        best[1:] = NAN
-        expected = p * (rows[:, 0] == best[0])
-        found = oracle.probabilities(condition(circuit, best))
-        np.testing.assert_allclose(found, expected / expected.sum(), rtol=REL)
 
 
 def test_impossible_evidence():

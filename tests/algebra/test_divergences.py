@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import oracle
 from joint import REL, learned_circuit, special_circuits, swapped_circuit
-from strategies import circuit_pairs, circuits, examples, split_circuit, sum_circuit
+from strategies import circuit_pairs, circuits, examples, sum_circuit
 from strudel import (
     CircuitPropertyError,
     Strudel,
@@ -30,7 +30,7 @@ from strudel.algebra import (
 )
 from strudel.circuits import CircuitBuilder, compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
-from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
+from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree
 
 TINY = 1e-13  # logs of the size of 1 are subtracted, so rounding leaves this
 ALPHAS = (0.0, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0)
@@ -94,7 +94,11 @@ def test_of_deterministic_circuits_all_are_those_of_the_tables(pair):
     assert kl_divergence(p, q) == close(tables.kl())
     assert cross_entropy(p, q) == close(tables.cross_entropy())
     for alpha in ALPHAS:
-        assert renyi_divergence(p, q, alpha) == close(tables.renyi(alpha))
+        found = renyi_divergence(p, q, alpha)
+        assert found == close(tables.renyi(alpha))
+        assert found >= 0.0
+    assert kl_divergence(p, q) >= 0.0
+    assert cauchy_schwarz_divergence(p, q) >= 0.0
 
 
 @examples(150)
@@ -116,19 +120,6 @@ def test_inner_products_need_no_determinism(pair):
 @given(circuit_pairs(7, p_deterministic=False))
 def test_cross_entropy_needs_only_q_to_be_deterministic(pair):
     assert cross_entropy(*pair) == close(Tables(*pair).cross_entropy())
-
-
-@pytest.mark.compiled
-def test_ten_variables():
-    vtree = random_vtree(10, 0)
-    p, q = (split_circuit(vtree, random.Random(seed), size=4) for seed in range(2))
-    other = sum_circuit(vtree, random.Random(2), size=3)
-    tables = Tables(p, q)
-    assert kl_divergence(p, q) == close(tables.kl())
-    assert renyi_divergence(p, q, 0.7) == close(tables.renyi(0.7))
-    tables.p = oracle.probabilities(other)
-    assert inner_product(other, q) == close(tables.inner(), 0.0)
-    assert cross_entropy(other, q) == close(tables.cross_entropy())
 
 
 @pytest.mark.compiled
@@ -174,13 +165,6 @@ def test_laws(rng):
     for step in (1e-4, -1e-4):
         near = renyi_divergence(p, q, 1.0 + step)
         assert near == pytest.approx(kl_divergence(p, q), rel=1e-3)
-
-
-@given(circuit_pairs(6))
-def test_no_divergence_is_negative(pair):
-    assert kl_divergence(*pair) >= 0.0
-    assert cauchy_schwarz_divergence(*pair) >= 0.0
-    assert all(renyi_divergence(*pair, alpha) >= 0.0 for alpha in ALPHAS)
 
 
 @given(circuits(6))

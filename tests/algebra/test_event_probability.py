@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from formulas import all_rows, event_of_truth, holds, need_pysdd, random_truth, seeds
 from joint import NAN, REL, Joint, mixture_models, models
 from makers import random_function, sdd_of
-from strategies import examples, partly_observed_rows, random_mixture, split_circuit
+from strategies import examples, partly_observed_rows, split_circuit
 from strudel.algebra.conditioning import condition
 from strudel.algebra.event_probability import probability
 from strudel.circuits.examples import figure_1_circuit
@@ -86,20 +86,6 @@ def test_condition_then_log_likelihood_is_bayes_rule(question):
     assert math.exp(log_marginal(found, [some])[0]) == pytest.approx(share, rel=REL, abs=1e-300)
 
 
-@given(mixture_models(6), st.data())
-def test_mixtures_given_evidence(mixture, data):
-    joint = Joint(mixture)
-    row = data.draw(partly_observed_rows(mixture.n_vars))
-    expected = joint.given(row)
-    if expected is None:
-        with pytest.raises(ValueError, match="probability zero"):
-            condition(mixture, row)
-        return
-    found = condition(mixture, row)
-    p = np.exp(log_likelihood(found, joint.states))
-    np.testing.assert_allclose(p, expected, rtol=REL, atol=0)
-
-
 @given(st.one_of(models(6), mixture_models(6)), st.data())
 def test_counts_and_conjunctions_need_no_pysdd(model, data):
     n_vars = model.n_vars
@@ -130,21 +116,6 @@ def test_counts_and_conjunctions_need_no_pysdd(model, data):
             )
 
 
-@pytest.mark.compiled
-def test_ten_variables(rng):
-    need_pysdd()
-    for seed in range(2):
-        source = random.Random(seed)
-        circuit = split_circuit(random_vtree(10, seed), source, size=6)
-        for model in (circuit, random_mixture(circuit, 3, rng)):
-            joint = Joint(model)
-            truth = random_truth(10, source, 4)
-            is_true = np.array([holds(truth, row) for row in all_rows(10)])
-            event = event_of_truth(truth, variables(model))
-            expected = math.fsum(joint.p[is_true])
-            assert probability(model, event) == pytest.approx(expected, rel=REL, abs=0)
-
-
 def test_formulas_of_all_kinds_give_the_same():
     need_pysdd()
     circuit = figure_1_circuit()
@@ -162,21 +133,6 @@ def test_formulas_of_all_kinds_give_the_same():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "pysdd", None)
         assert probability(circuit, sdd) == expected
-
-
-def test_what_is_given_may_be_an_event():
-    need_pysdd()
-    circuit = figure_1_circuit()
-    joint = Joint(circuit)
-    x1, x2, x3, _ = joint.states.T
-    both, alone = (x1 != x3) & (x2 == 1), x2 == 1
-    expected = math.fsum(joint.p[both]) / math.fsum(joint.p[alone])
-    assert probability(circuit, "X1 ^ X3", given="X2") == pytest.approx(expected, rel=REL)
-    either = (x1 | x2) == 1
-    expected = math.fsum(joint.p[either & (x3 == 1)]) / math.fsum(joint.p[either])
-    assert probability(circuit, {"X3": 1}, given="X1 | X2") == pytest.approx(expected, rel=REL)
-    with pytest.raises(ValueError, match="probability zero"):
-        probability(circuit, "X1", given="X2 & ~X2")
 
 
 def test_impossible_and_certain_events():

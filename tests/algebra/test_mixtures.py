@@ -15,7 +15,6 @@ from joint import NAN, REL, Joint
 from strategies import (
     examples,
     partition_circuit,
-    partly_observed_rows,
     random_mixture,
     seeds,
     split_circuit,
@@ -39,7 +38,6 @@ from strudel.algebra import (
     divergences,
     divide,
     inner_product,
-    marginalize,
     mean_squared_distance,
     power,
     products,
@@ -180,41 +178,6 @@ def test_cross_entropy_weighs_components_that_do_not_add_up_to_one():
     assert cross_entropy(product, circuit) == pytest.approx(-float(p @ np.log(q)), rel=REL)
 
 
-@st.composite
-def mixtures_with_a_row(draw, max_vars=6):
-    vtree = draw(vtrees(max_vars))
-    rng, k = random.Random(draw(seeds)), draw(st.integers(1, 4))
-    circuit = draw(st.sampled_from(KINDS))(vtree, rng, 3)
-    mixture = random_mixture(circuit, k, np.random.default_rng(draw(seeds)))
-    return mixture, draw(partly_observed_rows(vtree.n_vars))
-
-
-@examples(100)
-@given(mixtures_with_a_row())
-def test_bayes_rule(case):
-    mixture, row = case
-    joint = Joint(mixture)
-    expected = joint.given(row)
-    if expected is None:
-        with pytest.raises(ValueError, match="probability zero"):
-            condition(mixture, row)
-        assert not np.any(table(condition(mixture, row, normalize=False)))
-        return
-    found = condition(mixture, row)
-    np.testing.assert_allclose(table(found), expected, rtol=REL, atol=1e-300)
-    np.testing.assert_allclose(
-        table(condition(mixture, row, normalize=False)),
-        joint.p * joint.agrees(row),
-        rtol=REL,
-        atol=1e-300,
-    )
-    if isinstance(found, Mixture):
-        posterior = joint.responsibilities(row)
-        np.testing.assert_allclose(found.weights, posterior[posterior > 0], rtol=REL)
-        assert found.n_edges <= mixture.n_edges
-        assert found.structure.is_in_normal_form
-
-
 def test_an_event_keeps_the_components():
     circuit = figure_1_circuit()
     mixture = random_mixture(circuit, 3, np.random.default_rng(0))
@@ -231,21 +194,6 @@ def test_an_event_keeps_the_components():
     np.testing.assert_allclose(table(joint), expected, rtol=REL)
     nothing = condition(condition(mixture, {"X1": 1}), "~X1", normalize=False)
     assert not np.any(table(nothing))
-
-
-@examples(60)
-@given(mixtures_with_a_row(), st.data())
-def test_marginals(case, data):
-    mixture, _ = case
-    n = mixture.n_vars
-    keep = data.draw(st.permutations(range(n)))[: data.draw(st.integers(1, n))]
-    joint = Joint(mixture)
-    found = table(marginalize(mixture, keep))
-    expected = [
-        math.fsum(joint.p[np.all(joint.states[:, keep] == state, axis=1)])
-        for state in oracle.all_rows(len(keep))
-    ]
-    np.testing.assert_allclose(found, expected, rtol=REL, atol=1e-300)
 
 
 # What does not split into components

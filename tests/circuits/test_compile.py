@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import oracle
 from coded_tables import PlainTree, all_places, coded_tables, encode, one_hot, thermometer
 from strategies import binary_tables, seeds, vtrees
-from strudel import Strudel, Vtree, log_likelihood, sample
+from strudel import Strudel, Vtree, log_likelihood
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
 from strudel.circuits.examples import figure_1_chow_liu_tree
 from strudel.circuits.properties import why_not_deterministic, why_not_in_normal_form
@@ -68,13 +68,6 @@ def test_a_compiled_tree_has_all_properties(tree):
     assert why_not_deterministic(circuit) is None
 
 
-def test_the_size_is_linear():
-    for n_vars in (10, 20, 40):
-        parent = np.arange(-1, n_vars - 1, dtype=np.int32)
-        tree = ChowLiuTree(parent, np.full((n_vars, 2), 0.5))
-        assert compile_chow_liu(tree, vtree_from_chow_liu(tree)).n_edges <= 6 * n_vars
-
-
 def test_a_tree_and_a_vtree_of_different_sizes():
     with pytest.raises(ValueError, match="The tree has 4 variables, but the vtree has 3"):
         compile_chow_liu(figure_1_chow_liu_tree(), balanced_vtree(3))
@@ -97,10 +90,6 @@ def test_factorised_is_the_product_of_the_variables(vtree, data):
         assert oracle.probability(circuit, row) == pytest.approx(expected, rel=1e-9, abs=1e-300)
     assert why_not_in_normal_form(circuit) is None
     assert why_not_deterministic(circuit) is None
-
-
-def test_factorised_is_uniform_by_default():
-    assert oracle.probabilities(compile_factorized(balanced_vtree(3))) == pytest.approx([1 / 8] * 8)
 
 
 def test_factorised_needs_one_probability_per_variable():
@@ -178,22 +167,6 @@ def test_columns_of_one_bit_give_the_chow_liu_tree(X):
     assert log_likelihood(circuit, rows) == pytest.approx(log_likelihood(chow_liu, rows))
 
 
-def test_size_is_that_of_the_tables_and_of_shared_codes():
-    rng = np.random.default_rng(0)
-    k, n_columns = 32, 12
-    places = rng.integers(0, k, size=(40, 1)).repeat(n_columns, axis=1)
-    for words in (one_hot(k), thermometer(k)):
-        columns = [(c * len(words[0]), words) for c in range(n_columns)]
-        # Enough weight to make every dependence worth its parameters.
-        tree, vtree = learn(columns, places, np.full(40, 1000.0))
-        assert (tree.column_parent >= 0).sum() == n_columns - 1
-        circuit = compile_column_tree(tree, vtree)
-        tables = sum(table.size for table in tree.column_table)
-        codes = n_columns * k * np.log2(k)
-        products = 2 * k * n_columns  # where the children of a column meet
-        assert tables < circuit.n_edges <= tables + 1.2 * codes + products
-
-
 def test_a_dependence_that_rows_cannot_show_is_left_out():
     rng = np.random.default_rng(1)
     places = rng.integers(0, 8, size=(60, 3))
@@ -203,18 +176,6 @@ def test_a_dependence_that_rows_cannot_show_is_left_out():
     parents = tree.column_parent.tolist()
     assert parents[1] == -1
     assert [parents[0], parents[2]] in ([-1, 0], [2, -1])
-
-
-def test_completions_of_rows_are_possible():
-    rng = np.random.default_rng(2)
-    columns = [(0, one_hot(4)), (4, thermometer(5)), (8, [[0], [1]])]
-    places = rng.integers(0, [4, 5, 2], size=(50, 3))
-    circuit = compile_column_tree(*learn(columns, places, np.ones(50)))
-    rows = encode(columns, places).astype(float)
-    rows[:25, :4] = np.nan
-    rows[10:, 4:8] = np.nan
-    drawn = sample(circuit, 3, rows, random_state=0).reshape(-1, 9)
-    column_values(pack_columns(drawn), as_column_codes(columns))  # else an error
 
 
 @pytest.mark.parametrize("nested", [((0, (1, 2)), 3), (3, ((2, 0), 1))])
@@ -248,11 +209,6 @@ def test_columns_say_what_is_wrong_with_them():
         complete_columns([ColumnCode(2, one_hot(2))], 3)
     with pytest.raises(ValueError, match=r"Row 1 of the training rows holds \[1, 1\]"):
         column_values(pack_columns([[1, 0], [1, 1]]), [ColumnCode(0, one_hot(2))])
-
-
-def test_columns_without_variables_are_left_out():
-    columns = complete_columns([ColumnCode(0, np.zeros((1, 0))), ColumnCode(1, one_hot(2))], 3)
-    assert [(column.start, column.stop) for column in columns] == [(0, 1), (1, 3)]
 
 
 @pytest.mark.parametrize("value", [0, 1])

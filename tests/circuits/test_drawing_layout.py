@@ -17,50 +17,30 @@ def learned_tree_circuit(n_vars=7):
     return compile_chow_liu(tree, vtree_from_chow_liu(tree))
 
 
-@pytest.fixture(
-    params=[
+@pytest.mark.parametrize(
+    "make",
+    [
         figure_1_circuit,
         learned_tree_circuit,
         lambda: compile_factorized(balanced_vtree(5)),
         lambda: compile_factorized(balanced_vtree(1)),
-    ]
+    ],
 )
-def circuit(request):
-    return request.param()
-
-
-def test_every_edge_is_drawn_with_all_its_lines(circuit):
+def test_every_edge_has_its_lines_and_parameter_and_every_mark_its_place(make):
+    circuit = make()
     layout = layout_circuit(circuit)
     n_lines = np.bincount(layout.line_edge, minlength=circuit.n_edges)
     width = np.diff(circuit.node_edges)[circuit.edge_parent]
     expected = np.where(circuit.edge_right < 0, 1, np.where(width > 1, 3, 2))
     assert n_lines.tolist() == expected.tolist()
-
-
-def test_lines_run_towards_the_root(circuit):
-    layout = layout_circuit(circuit)
     assert np.all(layout.mark_x[layout.line_start] < layout.mark_x[layout.line_end])
-
-
-def test_no_two_marks_share_a_place(circuit):
-    layout = layout_circuit(circuit)
-    places = set(zip(layout.mark_x.tolist(), layout.mark_y.tolist(), strict=True))
-    assert len(places) == len(layout.mark_kind)
-
-
-def test_marks_of_one_column_keep_their_distance(circuit):
-    layout = layout_circuit(circuit)
     for x in np.unique(layout.mark_x):
         heights = np.sort(layout.mark_y[layout.mark_x == x])
         assert np.all(np.diff(heights) > 0.99)
-
-
-def test_written_parameters_are_those_of_sums_with_a_choice(circuit):
-    layout = layout_circuit(circuit)
     is_written = ~np.isnan(layout.line_theta)
     edges = layout.line_edge[is_written]
     assert np.allclose(layout.line_theta[is_written], circuit.theta[edges])
-    assert np.all(np.diff(circuit.node_edges)[circuit.edge_parent[edges]] > 1)
+    assert np.all(width[edges] > 1)
 
 
 def test_a_literal_used_by_a_product_and_by_a_sum_is_drawn_once_for_each():

@@ -29,37 +29,6 @@ def test_log_probability_is_the_sum_over_unknown_values(circuit, data):
         assert found == pytest.approx(oracle.log_marginal(circuit, row), rel=1e-10, abs=1e-12)
 
 
-@given(circuits(5, deterministic=False))
-def test_fully_observed_rows(circuit):
-    rows = oracle.all_rows(circuit.n_vars)
-    np.testing.assert_allclose(
-        np.exp(evaluate_log(circuit, rows)), oracle.probabilities(circuit), rtol=1e-10
-    )
-
-
-@given(circuits(6, deterministic=False))
-def test_nothing_known_has_probability_one(circuit):
-    assert evaluate_log(circuit, [[NAN] * circuit.n_vars])[0] == pytest.approx(0.0, abs=1e-12)
-
-
-def test_one_variable():
-    circuit = compile_factorized(Vtree.from_nested(0), [0.3])
-    found = evaluate_log(circuit, [[0], [1], [NAN]])
-    np.testing.assert_allclose(found, [math.log(0.7), math.log(0.3), 0.0], atol=1e-15)
-
-
-def test_a_literal_as_root():
-    builder = CircuitBuilder(Vtree.from_nested(0))
-    found = evaluate_log(builder.build(builder.literal(0, 1)), [[0], [1], [NAN]])
-    assert found.tolist() == [-math.inf, 0.0, 0.0]
-
-
-def test_impossible_evidence_is_minus_infinity():
-    circuit = compile_factorized(balanced_vtree(3), [0.0, 1.0, 0.5])
-    found = evaluate_log(circuit, [[1, NAN, NAN], [NAN, 0, 1], [1, 0, NAN], [0, 1, NAN]])
-    assert found.tolist() == [-math.inf, -math.inf, -math.inf, 0.0]
-
-
 def test_small_probabilities_do_not_underflow():
     circuit = compile_factorized(balanced_vtree(200), np.full(200, 1e-9))
     found = evaluate_log(circuit, np.ones((1, 200)))
@@ -76,11 +45,6 @@ def test_blocks_and_threads_do_not_change_the_result(monkeypatch, rng):
     np.testing.assert_array_equal(evaluate_log(circuit, rows), expected)
     with use_threads(1):
         np.testing.assert_array_equal(evaluate_log(circuit, rows), expected)
-
-
-def test_rows_can_be_named_values():
-    found = evaluate_log(figure_1_circuit(), {"X4": 1})
-    assert np.exp(found) == pytest.approx(0.4)
 
 
 def test_a_circuit_that_is_not_smooth_is_refused():

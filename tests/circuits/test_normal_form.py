@@ -33,12 +33,6 @@ def literals(graph, n_vars):
     return [graph.add_literal(2 * var + 1) for var in range(n_vars)]
 
 
-def test_a_wide_product_is_halved():
-    graph = SumProductGraph()
-    graph.add_product(literals(graph, 8))
-    assert recover_vtree(graph) == balanced_vtree(8)
-
-
 def test_factors_stay_from_left_to_right():
     graph = SumProductGraph()
     a, b, c = literals(graph, 3)
@@ -117,14 +111,6 @@ def test_growth_without_end_is_refused(monkeypatch):
     graph.add_product(literals(graph, 1))
     with pytest.raises(GraphError, match="more than 100 edges"):
         normal_form(graph, balanced_vtree(100), fill=True)
-
-
-@pytest.mark.parametrize("fill", [False, True])
-def test_a_fixed_variable(fill):
-    graph = SumProductGraph()
-    graph.add_literal(0)
-    circuit = normal_form(graph, linear_vtree(1), fill=fill)
-    assert [oracle.probability(circuit, row) for row in ((0,), (1,))] == [1.0, 0.0]
 
 
 @given(st.integers(1, 6))

@@ -8,7 +8,6 @@ import pytest
 import strudel
 from joint import NAN, Joint, special_circuits, special_mixtures
 from strudel import to_torch
-from strudel._types import NONE
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.trees.vtree import balanced_vtree
@@ -221,22 +220,6 @@ def _prefixed(own):
     return {f"module.{name}": value for name, value in own.items()}
 
 
-def test_the_gradient_is_how_often_edges_are_taken():
-    """Of the log-likelihood by the logits: what was seen, less what is expected."""
-    circuit = special_circuits()["learned 0"]
-    rng = np.random.default_rng(0)
-    rows = rng.integers(0, 2, (50, circuit.n_vars))
-    module = to_torch(circuit, dtype=DOUBLE)
-    module.log_prob(rows).sum().backward()
-    flows = strudel.circuits.compute_flows(circuit, rows)
-    active = flows.active_edge
-    taken = np.bincount(active[active != NONE], minlength=circuit.n_edges)
-    at_sum = np.bincount(circuit.edge_parent, taken, circuit.n_nodes)[circuit.edge_parent]
-    edges = module.structure.edges
-    want = (taken - at_sum * circuit.theta)[edges]
-    np.testing.assert_allclose(module.logits.grad[:, 0], want, atol=1e-9)
-
-
 @pytest.mark.parametrize("kind", ["circuit", "mixture"])
 def test_parameters_may_differ_from_row_to_row(kind):
     model = small_model(kind)
@@ -255,27 +238,6 @@ def test_parameters_may_differ_from_row_to_row(kind):
         flat = module.log_prob(rows, params=params[:, :, 0])
         torch.testing.assert_close(flat, found)
         assert module.log_prob(params=params).abs().max() < 1e-10  # nothing is known
-
-
-def test_blocks_of_rows_give_the_same(monkeypatch):
-    from strudel.circuits.on_device import passes
-
-    model = special_mixtures()["fair coins"]
-    rows = torch.rand(30, model.n_vars, dtype=DOUBLE).round()
-    found = []
-    for most in (2**30, 2**12):
-        monkeypatch.setitem(passes.MOST_BYTES, "cpu", most)
-        module = to_torch(model, dtype=DOUBLE)
-        soft = torch.stack([1 - rows, rows], dim=2).mul(0.9).add(0.05).requires_grad_()
-        params = module.logits.detach().expand(30, -1, -1).clone().requires_grad_()
-        value = module.log_prob(soft=soft)
-        value.sum().backward()
-        by_row = module.log_prob(rows, params=params)
-        by_row.sum().backward()
-        gradients = [soft.grad, params.grad, module.logits.grad]
-        found.append([value, by_row, *gradients])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("name", CIRCUITS)

@@ -35,11 +35,6 @@ def test_nothing_is_claimed_without_results():
     assert {one.status for one in check_claims(Results([]), ITEMS)} == {"not enough results"}
 
 
-def test_claims_of_other_items_are_left_out():
-    found = check_claims(Results([]), ["table:sizes"])
-    assert [one.claim.item for one in found] == ["table:sizes"]
-
-
 @pytest.mark.parametrize(("last", "expected"), [(0.6, "holds"), (0.4, "fails")])
 def test_a_start_that_loses_at_one_point_fails(last, expected):
     start = dict.fromkeys(LABELS, 0.9)
@@ -47,16 +42,6 @@ def test_a_start_that_loses_at_one_point_fails(last, expected):
     start["independent start"], end["independent start"] = 1.0, last
     results = results_of("growth", {"a": growth(start, end), "b": growth(start, end)})
     assert status(results, "Q1") == expected
-
-
-def test_flow_has_to_win_for_both_variables():
-    start, end = dict.fromkeys(LABELS, 0.9), dict.fromkeys(LABELS, 0.6)
-    end["eFLOW-vMI"] = end["eFLOW-vRAND"] = 0.5
-    curves = growth(start, end)
-    assert status(results_of("growth", {"a": curves, "b": curves}), "Q2a") == "holds"
-    end["eRAND-vRAND"] = 0.4
-    curves = growth(start, end)
-    assert status(results_of("growth", {"a": curves, "b": curves}), "Q2a") == "fails"
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(0.12, "holds"), (0.14, "fails")])
@@ -80,23 +65,3 @@ def test_mixtures_have_to_improve_on_most_datasets():
 def test_flows_have_to_be_faster_everywhere(ratio, expected):
     fast, other = ({"times": [{"components": 100, "logs_ratio": r}]} for r in (5000.0, ratio))
     assert status(results_of("flows", {"a": fast, "b": other}), "Q5") == expected
-
-
-@pytest.mark.parametrize(("error", "expected"), [(1.9, "holds"), (2.1, "fails")])
-def test_expectations_have_to_beat_the_median(error, expected):
-    errors = [
-        {
-            "predictor": "authors",
-            "protocol": protocol,
-            "method": method,
-            "missing": missing,
-            "repeat": 0,
-            "rmse": value,
-        }
-        for protocol in ("bits", "set")
-        for method, value in (("median", 2.0), ("circuit", error), ("mixture", 1.0))
-        for missing in (20, 40, 60, 80)
-    ]
-    results = results_of("expectations", {"a": {"errors": errors}, "b": {"errors": errors}})
-    assert status(results, "Q6a") == expected
-    assert status(results, "Q6b") == "holds"

@@ -1,7 +1,6 @@
 """All experiments on two small tables, and the report of them."""
 
 import base64
-import csv
 import re
 from html.parser import HTMLParser
 
@@ -91,33 +90,3 @@ def test_markdown_tables_are_rectangles_and_links_lead_somewhere(report, tmp_pat
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert len(links) > 15
     assert all((tmp_path / link).is_file() for link in links)
-
-
-def test_the_csv_files_hold_the_numbers(plan, report, tmp_path):
-    write_markdown(report, tmp_path / "page.md", tmp_path / "page")
-    with (tmp_path / "page" / "table-single-models.csv").open() as lines:
-        rows = list(csv.DictReader(lines))
-    assert [(row["dataset"], row["search"]) for row in rows] == [
-        (table, search) for table in TABLES for search in ("strudel", "learnpsdd")
-    ]
-    stored = plan.store.read("single", TABLES[0], plan.tasks[-1].settings).result["greedy"]
-    assert float(rows[0]["test"]) == pytest.approx(stored["test"], rel=1e-5)
-
-
-def test_curves_end_where_the_searches_ended(plan):
-    for table in TABLES:
-        result = plan.store.read("single", table, plan.tasks[-1].settings).result
-        for search in ("greedy", "learnpsdd"):
-            one = result[search]
-            best = one["curve"]["iterations"].index(0)
-            assert one["curve"]["iterations"][-1] == one["iterations"]
-            assert best == 0
-
-
-def test_the_report_says_what_is_missing(plan, monkeypatch, tmp_path):
-    monkeypatch.delenv("STRUDEL_DATA", raising=False)
-    report = make_plan(["figure:expectations"], tmp_path, is_quick=True).report()
-    assert "expectation/insurance.npz" in " ".join(report.missing)
-    assert report.sections[0].tables == []
-    page = write_report(report, tmp_path)
-    assert "No results" in page.read_text(encoding="utf-8")

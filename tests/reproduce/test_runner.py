@@ -1,5 +1,3 @@
-import time
-
 import pytest
 from reproduce.runner import run_tasks, unfinished
 from reproduce.store import Outcome, Store
@@ -91,15 +89,3 @@ def test_the_longest_starts_first_if_there_is_memory_for_it(tmp_path, fakes, mon
     tasks = [task("small", 1.0, 100.0), task("large", 5.0, 900.0), task("huge", 9.0, 5000.0)]
     run_tasks(tasks, Store(tmp_path), 2)
     assert fakes == [("start", name) for name in ("huge", "large", "small")]
-
-
-def test_an_interrupt_ends_what_is_under_way(tmp_path, fakes, monkeypatch):
-    def interrupt(*_):
-        time.sleep(0.01)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(runner, "wait", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        run_tasks([task("a"), task("b")], Store(tmp_path), 2)
-    assert ("end", "a") in fakes
-    assert ("end", "b") in fakes

@@ -1,9 +1,7 @@
-import json
-
 import numpy as np
 import pytest
 from reproduce.plan import make_plan
-from reproduce.store import Outcome, Results, Store, write_whole
+from reproduce.store import Outcome, Results, Store
 from reproduce.tasks import Settings
 
 SETTINGS = Settings(seconds=3.0)
@@ -39,48 +37,9 @@ def test_what_cannot_be_read_is_computed_again(tmp_path, damage):
     assert store.read("growth", "nltcs", SETTINGS) is None
 
 
-def test_a_cut_json_is_computed_again(tmp_path):
-    store = Store(tmp_path)
-    store.write(outcome({"bits": list(range(100))}))
-    path = store.path("growth", "nltcs")
-    whole = path.read_text()
-    json.loads(whole)
-    for length in (1, len(whole) // 2, len(whole) - 3):
-        path.write_text(whole[:length])
-        assert store.read("growth", "nltcs", SETTINGS) is None
-
-
-def test_half_written_files_are_removed(tmp_path):
-    store = Store(tmp_path)
-    store.write(outcome({}))
-    left = tmp_path / "growth" / ".nltcs.json.0123abcd.tmp"
-    left.write_text("{")
-    store.remove_unfinished()
-    assert not left.exists()
-    assert store.read("growth", "nltcs", SETTINGS) is not None
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "report.md"
-    write_whole(path, "old")
-    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        write_whole(path, "new")
-    assert [one.name for one in tmp_path.iterdir()] == ["report.md"]
-    assert path.read_text() == "old"
-
-
 def with_seed(seed, test):
     settings = Settings(seconds=3.0, seed=seed)
     return Outcome("mixture", "nltcs", settings.as_dict(), {"test": test, "edges": 10 + seed})
-
-
-def test_every_seed_has_a_file(tmp_path):
-    store = Store(tmp_path)
-    for seed in range(3):
-        store.write(with_seed(seed, -6.0 - seed))
-    for seed in range(3):
-        assert store.read("mixture", "nltcs", Settings(3.0, seed=seed)).result["edges"] == 10 + seed
 
 
 def test_seeds_have_a_mean_and_a_spread():
