@@ -28,7 +28,7 @@ from strudel import (
 )
 from strudel.data.bits import pack_columns
 from strudel.errors import EmptyColumnWarning, UnseenValueWarning
-from strudel.learning.supervised.class_mixtures import ClassRows, complete_rows, count_classes
+from strudel.learning.class_models import ClassRows, complete_rows, count_classes
 from strudel.tables import TableEncoder
 from strudel.trees.chow_liu import learn_class_tree
 

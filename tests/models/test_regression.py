@@ -23,7 +23,7 @@ from strudel import (
     write,
 )
 from strudel.circuits import CircuitBuilder, compile_factorized
-from strudel.learning.supervised.predictor_search import first_good
+from strudel.learning.flow_predictors import first_good
 from strudel.models import RegressionCircuit
 from strudel.trees import balanced_vtree
 

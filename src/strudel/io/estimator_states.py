@@ -139,7 +139,7 @@ def _restore_classifier(model: Any, archive: Archive) -> None:
 
 
 def _restore_fitted_predictor(model: Any, archive: Archive) -> None:
-    from strudel.learning.supervised.predictor_search import StructureTrial
+    from strudel.learning.flow_predictors import StructureTrial
 
     facts = expect(archive.meta.get("predictor"), dict, "what was chosen")
     is_mixture = expect(facts.get("density"), str, "the kind of density model") == "mixture"
@@ -246,7 +246,7 @@ def _inputs_of(fitted: Any, archive: Archive) -> tuple[TableCode | None, int]:
 
     Of a joint model of inputs and class, those of the inputs only.
     """
-    from strudel.learning.supervised.class_code import class_codewords
+    from strudel.learning.class_models import class_codewords
 
     code, n_vars = getattr(fitted, "table_code", None), fitted.n_vars
     if "classes" not in archive.meta or "classifier.component_class" in archive:

@@ -25,9 +25,9 @@ from .history import MixtureHistory as MixtureHistory
 from .mixtures.choose import Trial as Trial
 
 # predictors
-from .supervised.choose_class_model import ClassTrial as ClassTrial
-from .supervised.choose_class_model import Setting as Setting
-from .supervised.predictor_search import StructureTrial as StructureTrial
+from .class_models import ClassTrial as ClassTrial
+from .class_models import Setting as Setting
+from .flow_predictors import StructureTrial as StructureTrial
 
 # rows with unknown values
 from .incomplete import expected_flows as expected_flows

@@ -28,23 +28,23 @@ from strudel.data.argument_checks import (
 from strudel.data.lazy import by_block
 from strudel.data.validation import check_sample_weight
 from strudel.explorer.page import ExplorerPage, explore
-from strudel.learning.mixture_methods import METHODS as MIXTURE_METHODS
-from strudel.learning.mixture_methods import Method
-from strudel.learning.progress import Reporter
-from strudel.learning.supervised.choose_class_model import (
+from strudel.learning.class_models import (
+    ClassModel,
+    ClassRows,
     ClassSearch,
     ClassTrial,
     Setting,
     Structures,
-)
-from strudel.learning.supervised.class_code import (
     class_codewords,
     class_names,
+    complete_rows,
+    fold_of_rows,
     target_name,
     with_class,
 )
-from strudel.learning.supervised.class_mixtures import ClassRows, complete_rows, fold_of_rows
-from strudel.learning.supervised.class_model import ClassModel
+from strudel.learning.mixture_methods import METHODS as MIXTURE_METHODS
+from strudel.learning.mixture_methods import Method
+from strudel.learning.progress import Reporter
 from strudel.models.base import keep_encoder
 from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.models.targets import as_labels

@@ -27,18 +27,18 @@ from strudel.data.bits import pack_columns
 from strudel.data.lazy import by_block as by_block_like
 from strudel.data.validation import check_binary, check_sample_weight
 from strudel.errors import CircuitPropertyError
-from strudel.learning.mixtures.choose import prefixes_of
-from strudel.learning.parameters import fit_parameters
-from strudel.learning.prepared_rows import check_fraction
-from strudel.learning.search.learn_structure import grow, impossible_rows
-from strudel.learning.search_options import SearchOptions
-from strudel.learning.supervised.losses import Loss
-from strudel.learning.supervised.predictor_search import (
+from strudel.learning.flow_predictors import (
+    Loss,
     PredictorSearch,
     Rows,
     StructureTrial,
     fit_circuit,
 )
+from strudel.learning.mixtures.choose import prefixes_of
+from strudel.learning.parameters import fit_parameters
+from strudel.learning.prepared_rows import check_fraction
+from strudel.learning.search.learn_structure import grow, impossible_rows
+from strudel.learning.search_options import SearchOptions
 from strudel.models.base import check_rows
 from strudel.queries.by_block import possible_row
 from strudel.queries.model import Model, model_of, structure_of

@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from strudel._types import AnyArray, FloatArray
-from strudel.learning.supervised.losses import LogLoss, SquaredLoss
+from strudel.learning.flow_predictors import LogLoss, SquaredLoss
 from strudel.models.flow_predictor import FlowPredictor, by_block
 from strudel.models.targets import as_labels, as_target
 

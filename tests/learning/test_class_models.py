@@ -1,19 +1,56 @@
-"""A logistic regression as a mixture: it agrees with the regression, and gaps are summed out."""
+"""Models of classes: how the class is coded, and a logistic regression as a mixture."""
 
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import log_softmax, logsumexp
 from sklearn.linear_model import LogisticRegression
 
 from strudel import StrudelClassifier, log_likelihood
-from strudel.learning.supervised.class_mixtures import ClassRows, first_structure
-from strudel.learning.supervised.logistic_mixture import LogisticFit, values_held
+from strudel.circuits import figure_1_circuit
+from strudel.circuits.mixture import as_mixture
+from strudel.learning.class_models import (
+    ClassModel,
+    ClassRows,
+    LogisticFit,
+    class_codewords,
+    class_names,
+    first_structure,
+    fold_of_rows,
+    target_name,
+    values_held,
+    with_class,
+)
 from strudel.tables import TableEncoder
 from strudel.tables.column_codes import as_column_codes
 
 PENALTY, STRENGTH = 1.0, 2.0
+
+
+def test_folds_hold_out_every_class_evenly_but_never_its_only_row():
+    found = fold_of_rows(np.array([0, 0, 1, 0, 0]), 2, np.random.default_rng(0))
+    assert found.tolist() == [1, 0, -1, 0, 1]
+
+
+def test_names_and_codes_of_classes():
+    assert class_names(["no", "yes"], ["age"]) == ["class=yes"]
+    assert class_names([0, 1], ["age"], "smoker") == ["smoker"]
+    assert target_name(pd.Series([0, 1], name="smoker")) == "smoker"
+    assert target_name([0, 1]) == "class"
+    assert class_codewords(2).tolist() == [[0], [1]]
+    assert class_codewords(3).tolist() == np.eye(3).tolist()
+    code = TableEncoder().fit([[1], [2], [3]]).code_
+    assert with_class(code, ["no", "yes"]).variable_names == ("x0>=2", "x0>=3", "class=yes")
+
+
+def test_the_class_of_a_component_is_a_variable_beside_the_inputs():
+    circuit = figure_1_circuit()
+    found = ClassModel(as_mixture(circuit), np.array([1]), None).with_class_variables()
+    row = [1, 0, 1, 0]
+    assert log_likelihood(found, [[*row, 1]]) == pytest.approx(log_likelihood(circuit, [row]))
+    assert log_likelihood(found, [[*row, 0]])[0] == -np.inf
 
 
 def table(n_rows=300, n_classes=3, share_hidden=0.0, seed=0):

@@ -1,1 +1,0 @@
-"""Rows and a target -> class models and predictor circuits."""
