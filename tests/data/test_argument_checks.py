@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from strudel.data.argument_checks import check_choice, check_count, check_size, generator_from
+from strudel.data.argument_checks import check_choice, check_count, check_size
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(3)])
@@ -28,11 +28,6 @@ def test_all_else_is_no_size(value):
         check_size("alpha", value)
 
 
-def test_zero_is_not_positive():
-    with pytest.raises(ValueError, match=r"alpha must be a positive number, but is 0\."):
-        check_size("alpha", 0, may_be_zero=False)
-
-
 def test_none_and_auto_are_allowed_where_said():
     for check in (check_count, check_size):
         check("n", None, may_be_none=True)
@@ -46,7 +41,3 @@ def test_a_choice_is_one_of_the_names():
     for value in ("c", 1, None, ["a"]):
         with pytest.raises(ValueError, match="kind must be one of a, b, but is"):
             check_choice("kind", value, ("a", "b"))
-
-
-def test_an_example_of_generator_from():
-    assert (int(generator_from(0).integers(10)), int(generator_from(None).integers(1))) == (8, 0)

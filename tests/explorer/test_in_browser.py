@@ -386,11 +386,6 @@ def test_the_address_brings_everything_back(page, expected):
     assert page.text(".headline").endswith("%")
 
 
-def test_a_link_with_unknown_names_sets_what_it_can(page):
-    page.open("circuit", planet="mars", smoker=["yes", "pipe"])
-    assert page.set() == ["smoker: yes"]
-
-
 def test_two_scenarios_are_side_by_side_with_their_differences(page, expected):
     page.open("mixture").click("smoker", 2).button("Pin to compare")
     page.click("smoker", 1)
@@ -542,26 +537,6 @@ def test_the_page_fits_a_phone_and_follows_dark_colours(page):
         page.js("localStorage.clear()")
         page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
         page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-def test_printing_draws_all_tiles_and_no_buttons(page):
-    page.open("wide")
-    pdf = page.driver.execute_cdp_cmd("Page.printToPDF", {})["data"]
-    assert len(pdf) > 100_000
-    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    assert not page.find("nav").is_displayed()
-    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-
-
-def test_dialogs_explain_and_close(page):
-    page.open("mixture")
-    page.find("footer .link").click()
-    assert "probabilistic circuit" in page.text("dialog")
-    page.find("dialog .close").click()
-    page.press("?")
-    assert "Shift-click" in page.text("dialog")
-    page.press(Keys.ESCAPE)
-    page.gone("dialog")
 
 
 def test_everything_that_can_be_pressed_has_a_name_and_changes_are_spoken(page):

@@ -21,7 +21,6 @@ from strudel import (
     save,
 )
 from strudel.errors import FileFormatError
-from strudel.tables import TableEncoder
 
 RACE = Race(best_first=BestFirst(clones=False), learnpsdd=LearnPSDD(copies="minimal"))
 HEURISTIC = LearnPSDD(
@@ -71,18 +70,6 @@ def test_options_come_back(tmp_path, model):
         assert type(getattr(again, name, None)) is type(getattr(model, name, None))
     np.testing.assert_array_equal(again.score_samples(rows()), model.score_samples(rows()))
     assert again.fit(rows(), X_valid=rows()).score(rows()) == model.score(rows())
-
-
-@pytest.mark.compiled
-def test_whether_codes_are_respected_comes_back(tmp_path):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(rows()).assign(kind=list("abc") * 20)
-    frame.columns = [str(name) for name in frame.columns]
-    for respects in (True, False):
-        encoder = TableEncoder(respect_one_hot=respects)
-        save(Strudel(n_components=1, **TREE, columns=encoder).fit(frame), tmp_path / "m.strudel")
-        again = load(tmp_path / "m.strudel")
-        assert again.columns.respect_one_hot is again.encoder_.respect_one_hot is respects
 
 
 @pytest.mark.compiled

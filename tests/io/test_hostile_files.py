@@ -30,21 +30,6 @@ def test_a_vtree_deeper_than_the_stack(tmp_path):
     assert read(tmp_path / "a.vtree").depth == DEEP - 1
 
 
-def test_a_psdd_deeper_than_the_stack(tmp_path):
-    lines = ["psdd 1", f"T 0 0 1 {HALF}"]
-    for k in range(1, DEEP):
-        lines += [f"T {2 * k} 0 {k + 1} {HALF}", f"D {2 * k + 1} 0 1 {max(0, 2 * k - 1)} {2 * k} 0"]
-    text = "\n".join(lines).replace("D 3 0 1 1 2", "D 3 0 1 0 2")
-    (tmp_path / "a.psdd").write_text(text)
-    assert read(tmp_path / "a.psdd").n_vars == DEEP
-
-
-def test_pairs_of_pairs_that_would_double_for_ever(tmp_path):
-    lines = ["psdd 1", f"T 0 0 1 {HALF}", *(f"D {k + 1} 0 1 {k} {k} 0" for k in range(200))]
-    (tmp_path / "a.psdd").write_text("\n".join(lines))
-    assert outcome(tmp_path / "a.psdd") is None
-
-
 def test_sums_of_sums_that_would_double_for_ever(tmp_path):
     lines = ["jpc 402", "L 0 0 1", "L 1 0 -1"]
     for k in range(2, 402, 2):

@@ -11,13 +11,10 @@ import oracle
 from makers import nnf_of, random_function, sdd_of
 from strategies import circuits, seeds, vtrees
 from strudel import FileFormatError, read, write
-from strudel.circuits import compile_chow_liu
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
-from strudel.logic.event_compiler import compile_event
 from strudel.logic.formula import Cnf, Dnf
-from strudel.trees import vtree_from_chow_liu
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree
 
@@ -173,15 +170,6 @@ def test_names_travel_in_a_comment(tmp_path):
     assert not (tmp_path / "a.spn").exists()
 
 
-def test_a_compiled_tree_is_the_tree(tmp_path):
-    path = tmp_path / "a.clt"
-    path.write_text("3\n1\n2 0.25\n1 2 0.9 0.2\n3 1 0.5 0.75\n")
-    tree = read(path)
-    circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
-    # P(x1 = 1) P(x0 = 0 | x1 = 1) P(x2 = 1 | x0 = 0)
-    assert oracle.probability(circuit, (0, 1, 1)) == pytest.approx(0.25 * 0.1 * 0.75)
-
-
 @pytest.mark.parametrize(
     ("model", "name", "words"),
     [
@@ -208,11 +196,6 @@ def test_unknown_extensions_are_refused(tmp_path):
             read(path)
         with pytest.raises(FileFormatError, match="extension"):
             write(balanced_vtree(2), path)
-
-
-def test_our_own_files_are_left_to_load_and_save(tmp_path):
-    with pytest.raises(FileFormatError, match=r"strudel\.load"):
-        read(tmp_path / "a.strudel")
 
 
 def test_folders_and_missing_files_are_said_to_be_so(tmp_path):
@@ -257,17 +240,3 @@ def test_gzip_is_told_by_the_name(tmp_path):
     (tmp_path / "a.vtree.gz").write_bytes(half)
     with pytest.raises(FileFormatError, match="not a valid gzip file"):
         read(tmp_path / "a.vtree.gz")
-
-
-def test_formulas_and_diagrams_on_a_given_vtree_come_back(tmp_path):
-    cnf = Cnf.from_literals([[1, -2], [3]], n_vars=4)
-    write(cnf, tmp_path / "rule.cnf.gz")
-    assert read(tmp_path / "rule.cnf.gz") == cnf
-    vtree = figure_1_circuit().vtree
-    sdd = compile_event("exactly(2, x0, x1, x2)", vtree)
-    write(sdd, tmp_path / "rule.sdd")
-    write(vtree, tmp_path / "other.vtree")
-    rows = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1]]
-    for given_vtree in (vtree, tmp_path / "other.vtree"):
-        found = read(tmp_path / "rule.sdd", vtree=given_vtree)
-        assert found.holds(rows).tolist() == [True, False, True]

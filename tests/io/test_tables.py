@@ -141,10 +141,6 @@ def test_moments_with_time_zones_are_in_utc(write):
     assert [str(cell) for cell in table["a"]] == ["2001-05-01 08:00:00", "2001-05-01 10:00:00"]
 
 
-def test_blanks_around_text_go(write):
-    assert read_table(write("x.csv", "a,b\n1,x y \n2, z\n"))["b"].tolist() == ["x y", "z"]
-
-
 def test_decimal_commas_between_semicolons(write):
     table = read_table(write("x.csv", "a;b;c\n1,5;2;x,y\n;-3,25;z\n"))
     assert same(table[["a", "b"]], [[1.5, 2], [NAN, -3.25]])
@@ -166,14 +162,6 @@ def test_what_pandas_writes_is_read_back(tmp_path_factory, X, has_names):
     table = read_table(path)
     assert same(table, X)
     assert table.columns.tolist() == (list(frame.columns) if has_names else [*range(X.shape[1])])
-
-
-def test_what_numpy_writes_is_read_back(tmp_path, rng):
-    X = rng.integers(0, 2, (50, 6))
-    np.savetxt(tmp_path / "x.txt", X)
-    np.savetxt(tmp_path / "y.csv", X, fmt="%d", delimiter=",")
-    for name in ("x.txt", "y.csv"):
-        assert same(read_table(tmp_path / name), X)
 
 
 def failure(path, **options):
@@ -231,11 +219,6 @@ def test_numpy_files(tmp_path, array):
     (tmp_path / "x.npy.gz").write_bytes(gzip.compress((tmp_path / "x.npy").read_bytes()))
     for name in ("x.npy", "x.npz", "y.npz", "x.npy.gz"):
         assert same(read_table(tmp_path / name), [[1, 0], [0, 1]])
-
-
-def test_numpy_files_with_unknown_values(tmp_path):
-    np.save(tmp_path / "x.npy", np.array([[0, NAN]], dtype=np.float32))
-    assert same(read_table(tmp_path / "x.npy"), [[0, NAN]])
 
 
 class Trap:

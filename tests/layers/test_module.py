@@ -9,8 +9,6 @@ import strudel
 from joint import NAN, Joint, special_circuits, special_mixtures
 from strudel import to_torch
 from strudel.circuits import figure_1_circuit
-from strudel.circuits.compile import compile_factorized
-from strudel.trees.vtree import balanced_vtree
 
 torch = pytest.importorskip("torch")
 
@@ -41,15 +39,6 @@ def test_log_prob_is_that_of_the_model(model):
         found = to_torch(model, dtype=dtype).log_prob(torch.tensor(rows))
         assert found.dtype == dtype
         np.testing.assert_allclose(found.detach(), want, rtol=tolerance, atol=tolerance)
-
-
-def test_rows_may_be_lists_arrays_or_none():
-    circuit = figure_1_circuit()
-    module = to_torch(circuit, dtype=DOUBLE)
-    want = strudel.log_marginal(circuit, [1, 0, NAN, NAN])
-    for rows in ([1, 0, NAN, NAN], np.array([[1, 0, NAN, NAN]]), torch.tensor([1, 0, NAN, NAN])):
-        assert module(rows).item() == pytest.approx(want, rel=1e-12)
-    assert module.log_prob().item() == pytest.approx(0.0, abs=1e-12)
 
 
 def test_a_mask_says_what_is_known():
@@ -268,12 +257,6 @@ def test_parameters_come_back_to_a_mixture(name):
     np.testing.assert_allclose(strudel.log_marginal(back, rows), log_p, rtol=1e-10, atol=1e-12)
 
 
-def test_parameters_only_come_back_to_their_own_structure():
-    module = to_torch(figure_1_circuit())
-    with pytest.raises(ValueError, match="not made from a model of this structure"):
-        special_circuits()["learned 0"].from_torch(module)
-
-
 def test_a_fitted_estimator_goes_there_and_back():
     import pandas as pd
 
@@ -317,17 +300,6 @@ def test_a_constrained_model_keeps_its_rule():
     with torch.no_grad():
         module.logits += torch.randn(module.logits.shape, dtype=DOUBLE)
     assert module.log_prob([1, 0, NAN, NAN, NAN]).item() == -np.inf
-
-
-def test_a_thousand_variables():
-    rng = np.random.default_rng(0)
-    circuit = compile_factorized(balanced_vtree(1000), rng.random(1000))
-    rows = np.where(rng.random((5, 1000)) < 0.5, rng.integers(0, 2, (5, 1000)), NAN)
-    want = strudel.log_marginal(circuit, rows)
-    for dtype, tolerance in ((DOUBLE, 1e-10), (torch.float32, 1e-5)):
-        module = to_torch(circuit, dtype=dtype)
-        np.testing.assert_allclose(module.log_prob(rows).detach(), want, rtol=tolerance)
-        assert module.marginals(rows).shape == (5, 1000)
 
 
 def test_a_circuit_that_is_not_normalised_becomes_so():

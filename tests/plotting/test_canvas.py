@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.plotting.canvas import (
-    every_few,
     palette_of,
     place_labels,
     save_figure,
@@ -66,15 +65,6 @@ def test_new_axes_have_room_for_their_text(plot):
         plt.close("all")
 
 
-def test_the_layout_of_axes_that_were_there_stays():
-    _, ax = plt.subplots()
-    try:
-        assert plot_marginals(figure_1_circuit()) is ax
-        assert ax.figure.get_layout_engine() is None
-    finally:
-        plt.close("all")
-
-
 def test_axes_made_under_another_style_keep_their_background():
     with style.context("dark_background"):
         ax = Figure().add_subplot()
@@ -94,16 +84,6 @@ def test_the_same_picture_is_the_same_file_and_nothing_else_is_left(tmp_path, en
         found.append(save_figure(figure, tmp_path / f"{name}.{ending}").read_bytes())
     assert found[0] == found[1]
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"a.{ending}", f"b.{ending}"]
-
-
-def test_a_picture_that_fails_leaves_nothing(tmp_path):
-    with pytest.raises(ValueError, match="Format"):
-        save_figure(Figure(), tmp_path / "a.nothing")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_steps_of_labels_are_round_and_leave_room():
-    assert [every_few(n, 400.0, 9.0) for n in (10, 44, 45, 100, 1000)] == [1, 1, 2, 5, 50]
 
 
 def test_long_names_lose_their_middle():

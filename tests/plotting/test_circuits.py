@@ -15,7 +15,6 @@ from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.flows import compute_flows
 from strudel.circuits.mixture import Mixture
 from strudel.plotting.circuits import edges_by_vtree, plot_circuit, size_of_nodes
-from strudel.plotting.trees import plot_vtree
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import balanced_vtree, linear_vtree, vtree_from_chow_liu
 
@@ -36,13 +35,6 @@ def test_figure_1_shows_its_parameters_but_none_where_there_is_no_choice(ax):
     ones = [0.4, 0.8, 0.3, 0.5, 0.9, 0.7, 0.4]
     expected = [f"{p:.2g}" for one in ones for p in (one, 1 - one)]
     assert sorted(texts(ax, "parameter")) == sorted(expected)
-
-
-def test_the_root_is_on_the_right():
-    layout = layout_circuit(figure_1_circuit())
-    rightmost = np.flatnonzero(layout.mark_x == layout.mark_x.max())
-    assert [layout.mark_kind[mark] for mark in rightmost] == ["sum"]
-    assert rightmost[0] not in layout.line_start
 
 
 def test_active_edges_of_figure_1_are_red(ax):
@@ -70,14 +62,6 @@ def test_red_lines_belong_to_the_active_edges(ax):
     red = {line_of[tuple(start), tuple(end)] for start, end in segments(ax, "active edges")}
     active = compute_flows(circuit, rows[:1]).active_edge
     assert red == set(active[active >= 0].tolist())
-
-
-def test_a_row_may_be_given_by_name(ax):
-    row = {"X1": 1, "X2": 0, "X3": 1, "X4": 0}
-    plot_circuit(figure_1_circuit(), row=row, ax=ax)
-    assert len(segments(ax, "active edges")) == 10
-    with pytest.raises(ValueError, match="unknown values have no active edges"):
-        plot_circuit(figure_1_circuit(), row={"X1": 1}, ax=ax)
 
 
 def test_node_by_node_a_large_circuit_is_refused_with_a_way_out(ax):
@@ -150,12 +134,6 @@ def test_parameters_do_not_overlap_where_there_is_room():
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
 
 
-def test_what_is_too_large_for_nodes_has_no_size_for_them():
-    assert size_of_nodes(compile_factorized(balanced_vtree(200))) is None
-    _, height = size_of_nodes(compile_factorized(balanced_vtree(40)))
-    assert height > 8.0
-
-
 def test_what_does_not_fit_into_small_axes_is_a_map(ax):
     circuit = compile_factorized(balanced_vtree(40))
     plot_circuit(circuit, ax=ax)
@@ -191,9 +169,3 @@ def test_a_mixture_is_drawn_without_parameters_or_as_its_most_responsible_compon
 def test_a_row_that_is_not_complete_is_refused(row, ax):
     with pytest.raises(ValueError, match="row must hold"):
         plot_circuit(figure_1_circuit(), row=row, ax=ax)
-
-
-def test_one_variable_can_be_drawn(ax):
-    plot_vtree(balanced_vtree(1), ax=ax)
-    plot_circuit(compile_factorized(balanced_vtree(1)), ax=ax)
-    assert texts(ax, "leaf") == ["x0"]

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from strudel import Strudel, plot_check
-from strudel.circuits.examples import figure_1_circuit
 from strudel.learning.history import History
 from strudel.plotting.curves import plot_learning_curve
-from strudel.queries import check, sample
 
 
 def make_history(valid, best):
@@ -82,16 +80,3 @@ def test_every_pair_is_a_point_and_lost_ones_are_named(ax):
     assert (len(kept), len(lost)) == (5, 1)
     assert lost[0, 0] == pytest.approx(model.check_.mutual_information_rows.max())
     assert [text.get_text() for text in ax.texts] == ["x0, x2"]
-
-
-def test_a_model_without_lost_pairs_has_no_red_points(ax):
-    rows = sample(figure_1_circuit(), 500, random_state=0)
-    check(figure_1_circuit(), rows).plot(ax=ax)
-    assert [len(points.get_offsets()) for points in ax.collections] == [6]
-    assert not ax.texts
-
-
-def test_one_column_has_axes_without_points(ax):
-    model = Strudel(n_components=1, random_state=0).fit([[0], [1]] * 5)
-    check(model, [[0], [1]]).plot(ax=ax)
-    assert ax.get_xlabel().startswith("mutual information in the rows")

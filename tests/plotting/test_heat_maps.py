@@ -34,15 +34,6 @@ def test_colours_are_correlations_in_the_order_of_the_vtree(ax):
     assert labels(ax) == [f"X{var + 1}" for var in order]
 
 
-def test_what_is_known_goes_with_nothing(ax):
-    plot_dependencies(figure_1_circuit(), {"X3": 1}, ax=ax)
-    place = figure_1_circuit().vtree.order.tolist().index(2)
-    drawn = np.ma.filled(ax.images[0].get_array(), 0.0)
-    assert np.all(drawn[place] == 0.0)
-    with pytest.raises(ValueError, match="one row"):
-        plot_dependencies(figure_1_circuit(), [[1, 0, 1, 0], [0, 0, 0, 0]], ax=ax)
-
-
 def test_dependencies_of_a_table_are_those_of_columns(ax):
     rows = [["red", 1], ["green", 20], ["blue", 30], ["red", 4]] * 30
     model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
@@ -97,13 +88,6 @@ def test_of_many_components_the_heaviest_are_drawn_and_the_others_together(ax):
     assert written[-1] == f"{1500 - n_heaviest:,} others: {100 * others.sum():.0f} %"
     assert len(written) == n_heaviest + 1
     assert ax.get_ylabel() == f"the {n_heaviest} heaviest of 1,500 components"
-
-
-def test_some_light_components_have_their_own_band(ax):
-    plot_components(two_components(np.array([0.9, 0.07, 0.02, 0.01])), ax=ax)
-    mesh = artist(ax, "components")
-    assert np.allclose(np.diff(mesh.get_coordinates()[:, 0, 1]), 1.0)
-    assert len(ax.get_yticklabels()) == 4
 
 
 def test_a_single_circuit_is_refused(ax):

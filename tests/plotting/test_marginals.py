@@ -1,6 +1,5 @@
 """Bars of probabilities, and of Shapley values."""
 
-import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -11,12 +10,9 @@ from matplotlib.figure import Figure
 import oracle
 from artists import labels, segments
 from strudel import Strudel, shap_values
-from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
-from strudel.plotting.heat_maps import plot_dependencies
 from strudel.plotting.marginals import plot_marginals, plot_shap_values
 from strudel.tables.encoder import TableEncoder
-from strudel.trees.vtree import balanced_vtree
 
 
 def bars(ax):
@@ -69,17 +65,6 @@ def test_of_many_variables_those_that_change_most_are_shown(ax):
     assert list(bars(other)) == ["X2", "X3"]  # the most probable
 
 
-def test_of_a_thousand_variables_as_many_are_shown_as_can_be_read(ax):
-    plot_marginals(compile_factorized(balanced_vtree(1000)), {"x7": 1}, ax=ax)
-    assert 15 < len(bars(ax)) < 40
-    assert next(iter(bars(ax))) == "x7 = 1"
-
-
-def test_many_given_values_leave_half_of_the_room(ax):
-    plot_marginals(compile_factorized(balanced_vtree(30)), [1] * 20 + [np.nan] * 10, ax=ax, top=10)
-    assert [label.endswith("= 1") for label in bars(ax)] == [True] * 5 + [False] * 5
-
-
 def test_several_rows_are_refused(ax):
     with pytest.raises(ValueError, match="given must be one row of values, but holds 2"):
         plot_marginals(figure_1_circuit(), [[1, 0, 1, 0], [0, 0, 0, 0]], ax=ax)
@@ -127,16 +112,6 @@ def test_rows_of_variables_are_evidence_of_a_table_too(table_model, ax):
     row[:3] = [0, 0, 1]  # blue, green, red
     plot_marginals(table_model, row, ax=ax)
     assert bars(ax)["colour: red"] == 1.0
-
-
-def test_a_table_with_one_variable_per_column_knows_rows_of_variables(ax):
-    frame = pd.DataFrame({"a": ["n", "y", "y", "n"] * 9, "b": [False, True, True, True] * 9})
-    model = Strudel(n_components=1, random_state=0, max_splits=0).fit(frame)
-    with warnings.catch_warnings(record=True) as caught:
-        plot_marginals(model, {"a": "y"}, ax=ax)
-    assert list(bars(ax)) == ["a: y", "b: True"]
-    assert not caught
-    plot_dependencies(model, {"a": "y"}, ax=Figure().add_subplot())
 
 
 def test_dates_and_long_names_stay_different():
@@ -202,10 +177,3 @@ def test_the_variables_of_a_column_are_one_bar(ax):
     assert labels(ax) == ["x0: red"]
     [(start, end)] = spans(ax)
     assert (start, end) == pytest.approx((shares.base_value, shares.prediction))
-
-
-def test_shares_of_several_rows_are_refused(ax):
-    rows = [[1, 0, 1, 0], [0, 0, 1, 1]]
-    shares = shap_values(figure_1_circuit(), "X1", rows)
-    with pytest.raises(ValueError, match="one row, but these are the values of 2"):
-        plot_shap_values(shares, figure_1_circuit(), rows, ax=ax)

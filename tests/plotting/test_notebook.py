@@ -113,23 +113,6 @@ def test_a_large_circuit_has_a_disc_for_every_part_of_its_vtree():
     assert ">60<" in html_of(circuit)
 
 
-def test_hidden_branches_count_for_what_is_shown():
-    from strudel.plotting.notebook import _shown_branches
-
-    vtree = linear_vtree(1000)
-    is_shown, amount = _shown_branches(vtree, np.ones(vtree.n_nodes))
-    assert is_shown.sum() == 2 * 150 - 1
-    assert amount[is_shown].sum() == vtree.n_nodes
-
-
-def test_names_are_escaped():
-    circuit = figure_1_circuit().with_names(("<script>", "a&b", "c", "d"))
-    html = html_of(circuit)
-    assert "<script>" not in html
-    assert "a&amp;b" in html
-    ElementTree.fromstring(html)
-
-
 def test_a_mixture_shows_its_size_and_weights():
     root = ElementTree.fromstring(mixture_with([0.2, 0.5, 0.3])._repr_html_())
     cells = {row.find("th").text: row.find("td").text for row in root.iter("tr")}
@@ -138,14 +121,6 @@ def test_a_mixture_shows_its_size_and_weights():
     np.testing.assert_allclose(np.array(bars) / sum(bars), [0.5, 0.3, 0.2], atol=1e-3)
     (text,) = root.iter(f"{SVG}text")
     assert text.text == "weights: 0.5 to 0.2"
-
-
-def test_of_many_weights_the_largest_are_drawn():
-    weights = np.arange(1.0, 301.0) / np.arange(1.0, 301.0).sum()
-    root = ElementTree.fromstring(svg_of(mixture_with(weights)))
-    assert len(list(root.iter(f"{SVG}rect"))) == 100
-    (text,) = root.iter(f"{SVG}text")
-    assert text.text == f"100 largest weights: {weights[-1]:.3g} to {weights[200]:.3g}"
 
 
 def test_a_history_says_what_was_kept_and_why_it_stopped():

@@ -1,6 +1,5 @@
 """Vtrees and Chow-Liu trees, and the places of their nodes."""
 
-import io
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from artists import artist, segments, texts
+from artists import segments, texts
 from strudel import Strudel
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.plotting.trees import (
@@ -30,17 +29,6 @@ def test_vtree_leaves_carry_their_names_from_left_to_right(ax):
     by_place = sorted(leaves, key=lambda text: text.xy[0])
     assert [text.get_text() for text in by_place] == ["c", "a", "b"]
     assert len(segments(ax, "edges")) == 4
-
-
-def test_names_that_look_like_formulas_are_written_as_they_stand(ax):
-    plot_vtree(Vtree.from_nested((0, 1)), ["$cost", "x_$^{1"], ax=ax)
-    ax.figure.savefig(io.BytesIO(), format="png")
-    assert texts(ax, "leaf") == [r"\$cost", r"x_\$^{1"]
-
-
-def test_wrong_number_of_names_is_refused(ax):
-    with pytest.raises(ValueError, match="2 feature names for 3 variables"):
-        plot_vtree(balanced_vtree(3), ["a", "b"], ax=ax)
 
 
 @pytest.mark.parametrize("vtree", [balanced_vtree(1000), linear_vtree(1000)])
@@ -65,12 +53,6 @@ def test_parents_of_a_vtree_stand_above_and_between_their_children(n_vars):
 
 
 ROWS = [["red", 1, True], ["green", 2, False], ["blue", 3, True], ["red", 4, False]] * 30
-
-
-def test_the_vtree_of_a_table_has_its_columns_as_leaves(ax):
-    model = Strudel(n_components=1, random_state=0, max_splits=2).fit(ROWS)
-    plot_vtree(model, ax=ax)
-    assert sorted(texts(ax, "leaf")) == ["x0", "x1", "x2"]
 
 
 def tuple_of(leaves):
@@ -119,13 +101,6 @@ def test_rings_put_every_variable_farther_out_than_its_parent():
     forest = ChowLiuTree(np.array([-1, 0, -1, 2], dtype=np.int32), np.full((4, 2), 0.5))
     x, y = place_rings(forest)
     assert len({(round(a, 6), round(b, 6)) for a, b in zip(x, y, strict=True)}) == 4
-
-
-def test_many_variables_stand_in_rings_and_some_have_names(ax):
-    plot_chow_liu_tree(chain(300), ax=ax)
-    assert len(segments(ax, "edges")) == 299
-    assert 0 < len(texts(ax, "variable")) < 300
-    assert artist(ax, "roots").get_offsets().tolist() == [[0.0, 0.0]]
 
 
 def test_information_on_a_link_is_that_of_its_joint_table():

@@ -8,7 +8,7 @@ import pytest
 
 from strudel import Strudel, probability
 from strudel.tables import TableEncoder
-from strudel.tables.coded_column import is_in, literals_of, said_region
+from strudel.tables.coded_column import literals_of, said_region
 from strudel.tables.columns import as_duration, as_stamp, is_missing, read_columns
 
 DAYS = [1, 2, 2, 3, 5, 8, 8, 9] * 4
@@ -53,12 +53,6 @@ def test_events_about_durations_count_rows():
     with pytest.raises(ValueError, match="takes parts of cells"):
         literals_of(column, ("4 days", None))
     assert literals_of(column, None) == ()
-
-
-def test_texts_are_no_list_of_values():
-    encoder = TableEncoder().fit(pd.DataFrame({"a": ["x", "y", "z"] * 3}))
-    with pytest.raises(ValueError, match="needs a list of values, but got 'xy'"):
-        is_in(encoder.code_.column("a"), "xy")
 
 
 def test_dates_with_a_zone_are_in_utc_and_others_are_refused():

@@ -11,7 +11,6 @@ import pytest
 from strudel import Strudel, StrudelImputer, load, save
 from strudel.errors import LeftEmptyWarning, MissingForAReasonWarning
 from strudel.tables import TableCode, TableEncoder
-from strudel.tables.missingness import Missingness
 
 N = 1200
 
@@ -188,9 +187,6 @@ def test_files_keep_the_rules(model, code, tmp_path):
     assert same.missing_ == model.missing_ == list(code.missingness.rules)
     first, second = (one.sample(20, random_state=1, missing=True) for one in (model, same))
     assert first.equals(second)
-    old = code.to_dict()  # as files of 0.2 are
-    del old["missingness"], old["left_out"]
-    assert TableCode.from_dict(old).missingness == Missingness()
 
 
 @pytest.mark.parametrize(

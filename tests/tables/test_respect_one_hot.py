@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import oracle
-from strudel import Greedy, Strudel, load, log_likelihood, most_probable_state, save
+from strudel import Greedy, Strudel, log_likelihood, most_probable_state
 from strudel.circuits import compile_factorized
 from strudel.errors import SizeLimitError
 from strudel.learning import learn_circuit
@@ -67,14 +67,6 @@ def test_bits_that_are_no_code_are_impossible(code):
     assert model.score(table) > free.score(table)
 
 
-def test_samples_have_values_that_exist():
-    model = Strudel(n_components=1, columns=encoder("one_hot"), max_splits=10, random_state=0).fit(
-        frame()
-    )
-    drawn = model.sample(200, random_state=0)
-    assert set(drawn["colour"]) == {"red", "green", "blue"}
-
-
 @pytest.mark.compiled
 @pytest.mark.parametrize(
     "options",
@@ -109,13 +101,6 @@ def test_a_constraint_comes_on_top():
     assert (p > 0).sum() == n_allowed
 
 
-def test_a_second_fit_goes_on_from_the_first():
-    table = frame()
-    model = Strudel(n_components=1, columns=encoder(), max_splits=3, random_state=0).fit(table)
-    model.fit(table, warm_start=True)
-    assert_codes_only(model.circuit_, model.encoder_.code_)
-
-
 @pytest.mark.compiled
 def test_sampled_rows_are_possible(monkeypatch):
     # Else the second search would refuse them. A small mixture is enough, and quick.
@@ -130,14 +115,6 @@ def test_sampled_rows_are_possible(monkeypatch):
         n_components=1, columns=encoder("one_hot"), search=search, max_splits=5, random_state=0
     )
     assert_codes_only(model.fit(frame(150)).circuit_, model.encoder_.code_)
-
-
-def test_files_keep_what_is_impossible(tmp_path):
-    model = Strudel(n_components=1, columns=encoder(), max_splits=3, random_state=0).fit(frame())
-    save(model, tmp_path / "model.npz")
-    again = load(tmp_path / "model.npz")
-    assert again.columns.respect_one_hot is True
-    assert_codes_only(again.circuit_, model.encoder_.code_)
 
 
 @pytest.mark.compiled

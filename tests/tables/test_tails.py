@@ -61,11 +61,6 @@ def test_few_rows_and_equal_values_have_no_tail_cells(values):
     assert column.n_values <= 8
 
 
-def test_a_number_of_bins_is_a_limit():
-    column = TableEncoder(n_bins=6).fit(debts()).code_.column("debt")
-    assert column.n_values == 6
-
-
 def test_cells_are_cut_where_another_column_changes():
     """Fever begins at 38, where few rows are: quantiles would not cut there."""
     rng = np.random.default_rng(0)

@@ -7,12 +7,10 @@ from strudel.data.bits import pack_columns
 from strudel.tables.column_codes import ColumnCode
 from strudel.trees.column_tree import (
     column_nodes,
-    column_tree_from_counts,
     learn_column_tree,
     strong_part,
     vtree_of_variables,
 )
-from strudel.trees.mutual_information import value_counts
 from strudel.trees.vtree import Vtree
 
 
@@ -22,13 +20,6 @@ def test_an_example_of_learn_column_tree():
     tree, vtree = learn_column_tree(bits, columns)
     assert tree.column_parent.tolist() == [-1, 0]
     assert vtree.to_nested() == (0, (1, 2))
-
-
-def test_an_example_of_column_tree_from_counts():
-    columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
-    bits = pack_columns([[0, 0, 0], [1, 1, 0], [1, 1, 1]] * 5)
-    tree, _ = column_tree_from_counts(value_counts(bits, columns), columns, 15.0)
-    assert tree.column_parent.tolist() == [-1, 0]
 
 
 def test_an_example_of_vtree_of_variables():
@@ -55,12 +46,3 @@ def test_the_strong_part_keeps_columns_that_nearly_determine_each_other():
     for c, up in enumerate(part.column_parent.tolist()):
         if up < 0:  # what is cut has its shares of all rows
             np.testing.assert_allclose(part.column_table[c][0], codes[c].mean(axis=0), atol=2e-3)
-
-
-def test_with_a_share_of_zero_the_strong_part_is_the_whole_tree():
-    codes = [np.eye(3, dtype=np.uint8)[values] for values in columns_in_a_chain(500)]
-    tree, _ = learn_column_tree(
-        pack_columns(np.hstack(codes)), [ColumnCode(3 * c, np.eye(3)) for c in range(3)]
-    )
-    part = strong_part(tree, 0.0)
-    np.testing.assert_array_equal(part.column_parent, tree.column_parent)

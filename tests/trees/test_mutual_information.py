@@ -77,28 +77,6 @@ def test_equal_and_opposite_columns_tie_to_the_last_bit(rng):
         assert np.all(twins == twins[0, 0])
 
 
-def test_a_constant_column_says_nothing():
-    X = [[0, 0, 1], [0, 1, 1], [0, 0, 1], [0, 1, 1]]
-    assert information(X, alpha=0.0) == close(np.zeros((3, 3)))
-
-
-def test_a_column_says_everything_of_its_copy():
-    X = [[0, 0], [1, 1], [1, 1], [0, 0]]
-    assert information(X, alpha=0.0)[0, 1] == close(np.log(2))
-
-
-def test_no_rows_and_no_smoothing_say_nothing():
-    assert not information(np.zeros((0, 2)), alpha=0.0).any()
-
-
-def test_an_example_of_pairwise_mutual_information():
-    counts = np.array([[50.0, 50.0], [50.0, 50.0]])
-    assert pairwise_mutual_information(counts, 100.0).round(3).tolist() == [
-        [0.0, 0.598],
-        [0.598, 0.0],
-    ]
-
-
 def test_an_example_of_column_information():
     columns = [ColumnCode(0, [[0, 0], [1, 0], [1, 1]]), ColumnCode(2, [[0], [1]])]
     values = np.array([[0, 1, 2] * 100, [0, 1, 1] * 100], dtype=np.int32)

@@ -13,7 +13,6 @@ from strudel.trees.vtree import (
     balanced_vtree,
     linear_vtree,
     random_vtree,
-    restrict_vtree,
     vtree_from_chow_liu,
 )
 
@@ -121,12 +120,6 @@ def test_a_star_with_five_leaves_by_hand():
     assert vtree_from_chow_liu(star, "linear").to_nested() == (2, (0, (1, (3, (4, 5)))))
 
 
-def test_an_unknown_shape_is_refused():
-    tree = ChowLiuTree(np.array([NONE], dtype=np.int32), np.full((1, 2), 0.5))
-    with pytest.raises(ValueError, match="shape must be 'balanced' or 'linear', but is 'bushy'"):
-        vtree_from_chow_liu(tree, "bushy")
-
-
 def test_a_cycle_is_refused():
     tree = ChowLiuTree(np.array([NONE, 2, 1], dtype=np.int32), np.full((3, 2), 0.5))
     with pytest.raises(ValueError, match="cycle"):
@@ -161,12 +154,6 @@ def test_a_chain_may_be_deeper_than_pythons_stack():
     assert Vtree.from_nested(vtree.to_nested()) == vtree
 
 
-@given(nested_pairs(), st.randoms())
-def test_vtrees_are_equal_when_their_pairs_are(nested, random):
-    other = shuffled(nested, random)
-    assert (Vtree.from_nested(nested) == Vtree.from_nested(other)) == (nested == other)
-
-
 def test_equality_ignores_the_numbering_of_nodes():
     def ints(*values):
         return np.array(values, dtype=np.int32)
@@ -197,14 +184,6 @@ def test_arrays_that_are_no_vtree_say_why(left, right, var, reason):
     arrays = [np.array(values, dtype=np.int32) for values in (left, right, var)]
     with pytest.raises(ValueError, match=reason):
         Vtree(*arrays)
-
-
-def test_the_repr_gives_size_and_depth():
-    assert repr(linear_vtree(4)) == "Vtree(n_vars=4, depth=3)"
-
-
-def test_an_example_of_restrict_vtree():
-    assert restrict_vtree(Vtree.from_nested(((0, 1), (2, 3))), [3, 0]).vtree.to_nested() == (1, 0)
 
 
 @given(vtrees(max_vars=12), st.data())

@@ -156,12 +156,3 @@ def test_sdds_and_formulas_of_one_name_agree(circuit_files):
     assert np.array_equal(nnf.holds(rows), read(folder / "test.cnf").holds(rows))
     models = sample(uniform_circuit(read(folder / "alarm.sdd")), 200, random_state=0)
     assert read(folder / "alarm.cnf").holds(models).all()
-
-
-def test_an_sdd_without_its_vtree_gets_an_equivalent_one(circuit_files):
-    path = circuit_files / "sdd" / "random.sdd"
-    alone = read(path)
-    with_vtree = read(path, vtree=circuit_files / "psdd" / "random.vtree")
-    assert log_model_count(alone) == pytest.approx(log_model_count(with_vtree))
-    models = sample(uniform_circuit(with_vtree), 100, random_state=0)
-    assert alone.holds(models).all()
