@@ -30,11 +30,10 @@ from strudel.circuits.on_device.flow_products import (
 )
 from strudel.data.bits import pack_columns
 from strudel.layers import to_pyjuice
-from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, new_ensemble
 from strudel.learning.mixtures.rows_on_device import RowsOnDevice
+from strudel.learning.options import Greedy, MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import first_circuit, grow
-from strudel.learning.search_options import Greedy, SearchOptions
 
 CPU_THREADS = 2
 

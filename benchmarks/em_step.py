@@ -22,12 +22,11 @@ import numpy as np
 from strudel import load_dataset
 from strudel._types import AnyArray
 from strudel.data.bits import pack_columns
-from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData
 from strudel.learning.mixtures.em_steps import Ensemble
 from strudel.learning.mixtures.first_responsibilities import responsibilities
+from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import first_circuit
-from strudel.learning.search_options import SearchOptions
 
 N_COMPONENTS = 100
 N_CALLS = 10  # in a block

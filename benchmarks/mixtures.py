@@ -17,7 +17,7 @@ import machine
 from reproduce.facts import paper, paper_datasets
 
 from strudel import Strudel, load_dataset
-from strudel.learning.mixture_methods import METHODS
+from strudel.learning.options import METHODS
 
 COLUMNS = ("learnpsdd_em_test", "strudel_em_test", "learnpsdd_bem_test", "strudel_bem_test")
 STRUDEL = ("strudel_em_test", "strudel_bem_test")

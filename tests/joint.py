@@ -27,8 +27,8 @@ from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture
+from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import learn_structure
-from strudel.learning.search_options import SearchOptions
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
 
 NAN = math.nan

@@ -11,7 +11,7 @@ import pytest
 
 from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, SumProductGraph
 from strudel.errors import InterruptedWarning
-from strudel.learning.search_options import SEARCHES, SearchOptions
+from strudel.learning.options import SEARCHES, SearchOptions
 from strudel.logic.formula import AND, OR, Nnf
 from strudel.logic.formula import LITERAL as NNF_LITERAL
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd

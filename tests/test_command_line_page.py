@@ -14,8 +14,7 @@ import typer
 from strudel import Strudel, StrudelClassifier
 from strudel.cli.fit_options import FLAGS, NOT_HERE
 from strudel.cli.main import app
-from strudel.learning.mixture_methods import METHODS
-from strudel.learning.search_options import SEARCHES
+from strudel.learning.options import METHODS, SEARCHES
 from strudel.tables import TableEncoder
 
 PAGE = Path(__file__).parents[1] / "docs" / "command-line.md"

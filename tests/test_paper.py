@@ -10,9 +10,9 @@ from strudel.circuits import figure_1_circuit
 from strudel.data.bits import pack_columns
 from strudel.data.datasets import load_dataset
 from strudel.learning.growing.growing_circuit import GrowingCircuit
+from strudel.learning.options import SearchOptions
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.learning.search.learn_structure import first_circuit, learn_structure
-from strudel.learning.search_options import SearchOptions
 
 # Splits, mean training and validation log-likelihood, and parameters of the authors' program.
 NLTCS = """

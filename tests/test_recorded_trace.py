@@ -18,9 +18,9 @@ import pytest
 import plain_learner as plain
 from strudel.data.bits import pack_columns
 from strudel.learning.growing.growing_circuit import GrowingCircuit
+from strudel.learning.options import Greedy, SearchOptions
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.learning.search.learn_structure import first_circuit, learn_structure
-from strudel.learning.search_options import Greedy, SearchOptions
 
 RECORD = Path(__file__).parent / "traces" / "clusters.csv"
 WHOLE = ("split", "sum", "edge", "rows", "distinct", "variable", "nodes", "edges", "parameters")

@@ -23,14 +23,14 @@ from .models.regressor import StrudelRegressor as StrudelRegressor
 from .models.warm_up import warmup as warmup
 
 # searches, and how mixtures are trained
-from .learning.search_options import Greedy as Greedy
-from .learning.search_options import BestFirst as BestFirst
-from .learning.search_options import LearnPSDD as LearnPSDD
-from .learning.search_options import Race as Race
-from .learning.mixture_methods import EM as EM
-from .learning.mixture_methods import BaggedEM as BaggedEM
-from .learning.mixture_methods import Boosting as Boosting
-from .learning.mixture_methods import Continuous as Continuous
+from .learning.options import Greedy as Greedy
+from .learning.options import BestFirst as BestFirst
+from .learning.options import LearnPSDD as LearnPSDD
+from .learning.options import Race as Race
+from .learning.options import EM as EM
+from .learning.options import BaggedEM as BaggedEM
+from .learning.options import Boosting as Boosting
+from .learning.options import Continuous as Continuous
 
 # data and files
 from .data.datasets import load_dataset as load_dataset

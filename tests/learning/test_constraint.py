@@ -21,9 +21,8 @@ from strudel import Strudel, load, log_likelihood, log_marginal, sample, save, v
 from strudel.data.bits import pack_columns
 from strudel.io.model_file import read_provenance
 from strudel.learning.constraint import constraint_circuit, restrict
-from strudel.learning.mixture_methods import BaggedEM
+from strudel.learning.options import BaggedEM, SearchOptions
 from strudel.learning.search.learn_structure import first_circuit
-from strudel.learning.search_options import SearchOptions
 from strudel.logic import Cnf, exactly
 
 

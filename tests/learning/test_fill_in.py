@@ -14,7 +14,7 @@ from strudel.learning.fill_in import (
     _models_without,
     _ridge,
 )
-from strudel.learning.mixture_methods import EM
+from strudel.learning.options import EM
 
 
 def on_lines(n_rows=300, seed=0):

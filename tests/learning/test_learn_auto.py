@@ -13,8 +13,8 @@ from makers import check_interrupted, rows_of_kinds
 from strudel import Continuous, Strudel
 from strudel.errors import InterruptedWarning, MissingDependencyError
 from strudel.learning import learn_kinds, learn_mixture
-from strudel.learning.mixture_methods import EM, Auto
 from strudel.learning.mixtures import weighted_average
+from strudel.learning.options import EM, Auto
 
 pytestmark = pytest.mark.compiled
 SMALL = Continuous(

@@ -1,14 +1,46 @@
-"""Small objects of options, as scikit-learn knows estimators."""
+"""Options: what they may hold, in an estimator and in a grid; presets; bounds of what is tried."""
 
+import math
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
-from strudel import EM, BestFirst, Greedy, LearnPSDD, Race, Strudel
-from strudel.learning.mixture_methods import METHODS
-from strudel.learning.options import named_options
-from strudel.learning.search_options import SEARCHES
+from strudel import EM, BaggedEM, BestFirst, Boosting, Greedy, LearnPSDD, Race, Strudel
+from strudel.learning import MixtureOptions, SearchOptions
+from strudel.learning import options as module
+from strudel.learning.options import (
+    ACCURATE,
+    DEFAULT,
+    EFFORTS,
+    FAST,
+    METHODS,
+    SEARCHES,
+    Round,
+    named_options,
+)
+from strudel.learning.search.learn_structure import entrants
+from strudel.trees import balanced_vtree
 
 KINDS = [*SEARCHES.values(), *METHODS.values()]
+
+
+def clusters(seed, n_rows=150, n_vars=6):
+    rng = np.random.default_rng(seed)
+    centre = rng.random((3, n_vars)) < 0.5
+    flips = rng.random((n_rows, n_vars)) < 0.1
+    return (centre[rng.integers(3, size=n_rows)] ^ flips).astype(np.uint8)
+
+
+def rows_of_kinds(n_rows=300, n_vars=8, seed=0):
+    """Two kinds of rows, in each of which neighbours agree."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 2, (n_rows, 1))
+    X = rng.random((n_rows, n_vars)) < np.where(kind, 0.8, 0.2)
+    X[:, 1::2] = X[:, ::2] ^ (rng.random((n_rows, n_vars // 2)) < 0.1)
+    return X.astype(np.uint8)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -17,24 +49,11 @@ def test_options_come_back_as_they_were_set(kind):
     params = one.get_params()
     assert kind(**params) == one
     assert one.set_params(**params) is one
-    for name, value in params.items():
-        assert getattr(one, name) is value
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_scikit_learn_makes_a_copy(kind):
-    one = kind()
+    assert all(getattr(one, name) is value for name, value in params.items())
     other = clone(one)
     assert type(other) is kind
     assert other == one
     assert other is not one
-
-
-def test_a_copy_of_an_estimator_has_its_own_objects():
-    model = Strudel(n_components=1, search=Race(learnpsdd=LearnPSDD(copies="minimal")))
-    other = clone(model).set_params(search__learnpsdd__copies="complete")
-    assert other.search.learnpsdd.copies == "complete"
-    assert model.search.learnpsdd.copies == "minimal"
 
 
 def test_options_of_objects_inside_have_long_names():
@@ -89,15 +108,233 @@ def test_options_are_checked_when_they_are_used():
         Strudel(n_components=1, search=search).fit([[0, 1], [1, 0]])
 
 
-def test_objects_with_the_same_options_are_equal():
-    assert Greedy() == Greedy()
-    assert Greedy(edge_score="random") != Greedy()
-    assert Greedy() != BestFirst()
-    assert repr(LearnPSDD(copies="minimal")).startswith("LearnPSDD(")
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("options", "grid"),
+    [
+        ({"search": LearnPSDD()}, {"search__copies": ["minimal", "complete"]}),
+        ({}, {"search": ["greedy", BestFirst(clones=False)]}),
+        ({"n_components": 2, "method": BaggedEM(max_iter=3)}, {"method__n_bags": [2, 3]}),
+    ],
+    ids=str,
+)
+def test_a_grid_over_options(options, grid):
+    model = Strudel(**{"n_components": 1, "max_splits": 3, "random_state": 0} | options)
+    found = GridSearchCV(model, grid, cv=2).fit(clusters(0))
+    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+    again = clone(model).set_params(**found.best_params_).fit(clusters(0))
+    best = found.best_estimator_.circuit_
+    assert np.array_equal(again.circuit_.edge_log_theta, best.edge_log_theta)
 
 
-def test_an_example_of_named_options():
-    assert (
-        repr(named_options("search", "best_first", SEARCHES))
-        == "BestFirst(sampled_rows=None, structure_rows=None, clones=True)"
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "continuous"])
+def test_a_name_is_the_method_with_its_defaults_which_a_fit_leaves_alone(name):
+    options = {"n_components": 2, "max_splits": 1, "random_state": 0}
+    X, method = clusters(0), METHODS[name]()
+    one, other = (Strudel(method=given, **options).fit(X) for given in (name, method))
+    assert np.array_equal(one.score_samples(X), other.score_samples(X))
+    assert method == METHODS[name]()
+
+
+@pytest.mark.parametrize(
+    ("search", "words"),
+    [
+        (Greedy(edge_score="most"), "edge_score must be one of flow, random"),
+        (Greedy(variable_score="best"), "variable_score must be one of"),
+        (Greedy(tie_rule="last"), "tie_rule must be one of"),
+        (Greedy(copy_depth=0.5), "copy_depth must be a whole number"),
+        (Greedy(sampled_rows=-1), "sampled_rows must be"),
+        (Greedy(structure_rows=0), "structure_rows must be"),
+        (BestFirst(structure_rows="many"), "structure_rows must be"),
+        (LearnPSDD(operation_score=Greedy(tie_rule="last")), "tie_rule must be one of"),
+        (Race(learnpsdd=LearnPSDD(copies="all")), "copies must be one of"),
+        (Race(best_first=LearnPSDD()), "best_first must be a BestFirst"),
+    ],
+    ids=str,
+)
+def test_wrong_values_are_refused_by_name(search, words):
+    with pytest.raises(ValueError, match=words):
+        SearchOptions(search=search)
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (EM(n_init=0), "n_init must be"),
+        (EM(max_iter=0), "max_iter must be"),
+        (EM(patience=1.5), "patience must be"),
+        (EM(tol=-1e-3), "tol must be"),
+        (EM(n_runs=0), "n_runs must be"),
+        (EM(init_params="k-means"), "init_params must be one of kmeans, k-means"),
+        (BaggedEM(n_bags=None), "n_bags must be"),
+        (Boosting(n_init="many"), "n_init must be"),
+    ],
+    ids=str,
+)
+def test_wrong_values_of_methods_are_refused_by_name(method, words):
+    with pytest.raises(ValueError, match=words):
+        method.check()
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        Race(best_first=BestFirst(sampled_rows=10)),
+        Race(learnpsdd=LearnPSDD(structure_rows=10)),
+        LearnPSDD(operation_score=Greedy(copy_depth=3), clones=False, split_sides="both"),
+        LearnPSDD(operation_score=Greedy(sampled_rows=3), clones=False, split_sides="both"),
+    ],
+    ids=str,
+)
+def test_options_that_would_have_no_effect_are_refused(search):
+    with pytest.raises(ValueError, match=r"belong|operation_score takes"):
+        SearchOptions(search=search)
+
+
+def test_where_a_search_starts_by_default():
+    starts = {
+        kind: (SearchOptions(search=kind).init, SearchOptions(search=kind).vtree)
+        for kind in ("greedy", "best_first", "learnpsdd", "race")
+    }
+    plain = ("chow_liu", "chow_liu")
+    assert starts == {
+        "greedy": plain,
+        "best_first": plain,
+        "learnpsdd": ("independent", "bottom_up"),
+        "race": (None, "auto"),  # what each start has
+    }
+    vtree = balanced_vtree(4)
+    given = SearchOptions(search="learnpsdd", init="chow_liu", vtree=vtree)
+    assert (given.init, given.vtree) == ("chow_liu", vtree)
+
+
+@pytest.mark.parametrize("search", [Greedy(), BestFirst(), LearnPSDD(), Race()], ids=str)
+@pytest.mark.parametrize("n_vars", [6, 1000])
+def test_an_init_that_is_given_is_that_of_all_starts(search, n_vars):
+    for init in ("chow_liu", "independent"):
+        given = SearchOptions(search=search, vtree="auto", init=init)
+        found = entrants(given, n_vars)
+        assert {one.init for one in found} == {init}
+        assert len({(type(one.search), one.vtree) for one in found}) == len(found) > 1
+    several = entrants(SearchOptions(search=search, vtree="auto"), 6)
+    assert {one.init for one in several} == {"chow_liu", "independent"}
+
+
+def test_the_searches_of_a_race():
+    own = Race(best_first=BestFirst(clones=False), learnpsdd=LearnPSDD(copies="minimal"))
+    assert Race().entrants == {
+        "best_first": BestFirst(),
+        "learnpsdd": LearnPSDD(split_sides="both"),
+    }
+    assert own.entrants == {
+        "best_first": BestFirst(clones=False),
+        "learnpsdd": LearnPSDD(copies="minimal", split_sides="both"),
+    }
+
+
+def test_what_a_method_says_of_training():
+    options = EM(n_runs=3, n_init=2, init_params="random", max_iter=7, patience=4, tol=0.5)
+    assert options.mixture_options(n_components=5, pseudocount=2.0) == MixtureOptions(
+        n_components=5,
+        n_runs=3,
+        n_init=2,
+        init_params="random",
+        max_iter=7,
+        patience=4,
+        tol=0.5,
+        pseudocount=2.0,
     )
+    assert BaggedEM(n_bags=7).mixture_options().n_runs == 1
+    assert EM().mixture_options() == MixtureOptions()
+
+
+def test_the_paper_is_the_default():
+    search, sampled_rows = Strudel(n_components=1)._circuit_options()
+    assert (search.search, search.smoothing, search.vtree) == (Greedy(), "uniform", "chow_liu")
+    assert sampled_rows is None
+
+
+@pytest.mark.parametrize(
+    ("preset", "given", "found"),
+    [
+        ("accurate", {"search": "greedy"}, {"search": Greedy()}),
+        ("accurate", {"search": Greedy()}, {"search": Greedy()}),
+        ("accurate", {"patience": 100}, {"patience": 100}),
+        ("accurate", {"smoothing": "uniform"}, {"smoothing": "uniform"}),
+        ("accurate", {"vtree": "chow_liu"}, {"vtree": "chow_liu"}),
+        ("accurate", {"max_seconds": math.inf}, {"max_seconds": None}),
+        ("fast", {"max_seconds": math.inf}, {"max_seconds": None}),
+        ("fast", {"patience": 100}, {"patience": 100}),
+        ("paper", {"search": "race"}, {"search": Race(), "vtree": "auto"}),
+        ("paper", {"vtree": "auto"}, {"vtree": "auto"}),
+        ("fast", {}, {"search": Greedy(), "max_seconds": 2.0, "patience": 30}),
+        ("accurate", {}, {"search": Race(), "max_seconds": 240.0, "patience": 500}),
+    ],
+    ids=str,
+)
+def test_what_is_given_is_used_even_if_it_is_the_default_of_another_preset(preset, given, found):
+    search, _ = Strudel(n_components=1, preset=preset, **given)._circuit_options()
+    assert {name: getattr(search, name) for name in found} == found
+    left = {"search", "smoothing", "vtree", "patience", "max_seconds"} - {*given, *found}
+    by_preset, _ = Strudel(n_components=1, preset=preset)._circuit_options()
+    for name in left - {"vtree"} if "search" in given else left:
+        assert getattr(search, name) == getattr(by_preset, name)
+
+
+def test_an_unknown_preset_is_refused_by_name():
+    with pytest.raises(ValueError, match="preset must be one of paper, fast, accurate"):
+        Strudel(n_components=1, preset="best").fit(clusters(0))
+
+
+def test_zero_rows_are_not_sampled():
+    _, sampled_rows = Strudel(
+        n_components=1, preset="accurate", search=Race(sampled_rows=0)
+    )._circuit_options()
+    assert sampled_rows is None
+
+
+@pytest.mark.parametrize("effort", EFFORTS.values(), ids=EFFORTS)
+def test_larger_tables_have_no_more_components(effort):
+    sizes = [effort.most_components(n_cells, False) for n_cells in (1, 10**5, 10**7, 10**9)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert min(sizes) >= module.FEWEST
+
+
+def test_more_effort_is_more_of_everything():
+    for name in ("max_components", "of_tables", "max_work", "structure_cells", "max_copies"):
+        values = [getattr(effort, name) for effort in (FAST, DEFAULT, ACCURATE)]
+        assert values == sorted(values), name
+    assert ACCURATE.structure_rows(100) is None  # all rows
+    assert DEFAULT.structure_rows(100) * 100 <= DEFAULT.structure_cells
+
+
+def test_a_fit_keeps_to_its_bounds(monkeypatch):
+    rounds = (Round(10**9, 1, 3, 3), Round(1, 4, 5, 3))
+    small = replace(
+        DEFAULT, max_components=18, sizes=(3, 5), rounds=rounds, splits=(0,), max_splits=2
+    )
+    monkeypatch.setitem(EFFORTS, "default", small)
+    model = Strudel(random_state=0).fit(rows_of_kinds())
+    assert model.circuit_.n_components <= 18
+    assert {trial.n_splits for trial in model.trials_} <= {-1, 0, 1, 2}
+    assert {trial.n_components for trial in model.trials_} <= {3, 5}
+    assert all(trial.n_runs <= 4 for trial in model.trials_)
+
+
+def test_a_structure_that_a_sample_shows_has_parameters_of_all_rows(monkeypatch):
+    monkeypatch.setattr(module, "FEWEST_ROWS", 50)
+    rounds = (Round(10**9, 1, 40, 40),)
+    small = replace(DEFAULT, structure_cells=1.0, max_components=15, sizes=(5,), rounds=rounds)
+    monkeypatch.setitem(EFFORTS, "default", small)
+    X = rows_of_kinds(n_rows=2000)
+    model = Strudel(random_state=0).fit(X)
+    counted = X.mean(axis=0)
+    np.testing.assert_allclose(model.marginal_probabilities(), counted, atol=0.02)
+
+
+def test_a_method_that_is_named_has_no_bounds(monkeypatch):
+    monkeypatch.setitem(EFFORTS, "default", replace(DEFAULT, max_components=15, sizes=(5,)))
+    X, options = rows_of_kinds(), {"max_splits": 1, "max_components": 60, "random_state": 0}
+    by_em = Strudel(method="em", **options).fit(X)
+    assert {trial.n_components for trial in by_em.trials_} == {25}

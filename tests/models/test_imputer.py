@@ -26,7 +26,7 @@ from strudel import (
 )
 from strudel.circuits import figure_1_circuit
 from strudel.errors import WrongTableError
-from strudel.learning.mixture_methods import EM
+from strudel.learning.options import EM
 from strudel.tables import TableEncoder
 from strudel.tables.columns import read_columns
 

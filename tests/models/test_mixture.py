@@ -13,8 +13,8 @@ from strudel.errors import ExtraColumnsWarning, InterruptedWarning, WrongTableEr
 from strudel.learning import prepared_rows as prepared
 from strudel.learning.mixtures import choose as mixture_search
 from strudel.learning.mixtures import em
+from strudel.learning.options import SEARCHES
 from strudel.learning.search import learn_structure as run
-from strudel.learning.search_options import SEARCHES
 
 QUICK = {"n_components": 3, "max_splits": 2, "random_state": 0}
 FEW = {"max_iter": 5, "patience": 2}  # steps of EM

@@ -27,8 +27,8 @@ from joint import (
 from strategies import examples, random_mixture
 from strudel.circuits.compile import compile_factorized
 from strudel.errors import CircuitPropertyError, SearchLimitWarning
+from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import learn_structure
-from strudel.learning.search_options import SearchOptions
 from strudel.logic.events import variables
 from strudel.models.strudel import Strudel
 from strudel.predictions.same_decision import (

@@ -14,7 +14,7 @@ from strudel.circuits import compile_factorized
 from strudel.errors import SizeLimitError
 from strudel.learning import learn_circuit
 from strudel.learning.mixture_learner import MixtureTask
-from strudel.learning.mixture_methods import BaggedEM
+from strudel.learning.options import BaggedEM
 from strudel.tables import TableEncoder
 
 pd = pytest.importorskip("pandas")

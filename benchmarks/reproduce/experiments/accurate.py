@@ -11,7 +11,7 @@ from typing import Any
 from reproduce.benchmark_tables import WARM, load_table
 from reproduce.experiments.measures import stopwatch
 from reproduce.tasks import Settings
-from strudel.learning.search_options import Race
+from strudel.learning.options import Race
 from strudel.models.strudel import Strudel
 
 

@@ -30,11 +30,10 @@ from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.bits import pack_columns
 from strudel.io.read_write import read
-from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import fit_mixture
+from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import first_circuit, grow
-from strudel.learning.search_options import SearchOptions
 from strudel.logic.event_compiler import compile_event, event_circuit
 from strudel.models.predictor_circuits import RegressionCircuit
 from strudel.predictions.expected import expected_prediction

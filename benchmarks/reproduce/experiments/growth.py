@@ -28,8 +28,8 @@ from strudel._types import AnyArray, FloatArray
 from strudel.data.bits import pack_columns
 from strudel.data.datasets import Dataset
 from strudel.learning.history import History
+from strudel.learning.options import Greedy, SearchOptions
 from strudel.learning.search.learn_structure import grow
-from strudel.learning.search_options import Greedy, SearchOptions
 
 CHOICES: dict[str, dict[str, Any]] = {
     "eFLOW-vMI": {},

@@ -24,8 +24,8 @@ from reproduce.tasks import Settings
 from strudel._types import FloatArray
 from strudel.data.bits import pack_columns
 from strudel.data.datasets import Dataset
+from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import Grown, grow
-from strudel.learning.search_options import SearchOptions
 from strudel.queries.likelihood import log_likelihood
 
 N_POINTS = 120  # of a curve

@@ -85,9 +85,7 @@ class Method(StrEnum):
 
 def density_estimator(given: Mapping[str, Any], settings: list[str]) -> Strudel:
     """One circuit, or a mixture of them."""
-    from strudel.learning.mixture_methods import METHODS
-    from strudel.learning.presets import PRESETS
-    from strudel.learning.search_options import SEARCHES, BestFirst, Greedy
+    from strudel.learning.options import METHODS, PRESETS, SEARCHES, BestFirst, Greedy
     from strudel.models.strudel import Strudel
 
     preset, size = given.get("preset"), given.get("n_components", "auto")
@@ -253,8 +251,7 @@ def _options_of(model: Any) -> Iterator[tuple[str, Any]]:
 
 def _name_of(held: Any) -> str:
     """The name that stands for a search or a method; that of the class of anything else."""
-    from strudel.learning.mixture_methods import METHODS
-    from strudel.learning.search_options import SEARCHES
+    from strudel.learning.options import METHODS, SEARCHES
 
     kinds = {kind: name for name, kind in (SEARCHES | METHODS).items()}
     return kinds.get(type(held), type(held).__name__)

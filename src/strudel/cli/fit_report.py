@@ -19,7 +19,7 @@ from strudel.data.lazy import is_lazy
 
 if TYPE_CHECKING:
     from strudel.io.read_tables import Table
-    from strudel.learning.mixture_methods import Method
+    from strudel.learning.options import Method
     from strudel.models.strudel import Strudel
 
 STOPPED = {
@@ -34,7 +34,7 @@ STOPPED = {
 
 def options_of(model: Any) -> dict[str, Any]:
     """All options by the names of --set; those left to a preset as it completes them."""
-    from strudel.learning.presets import PRESETS
+    from strudel.learning.options import PRESETS
 
     options = all_options(model)
     if isinstance(getattr(model, "circuit_", None), Mixture):
@@ -83,7 +83,7 @@ def facts_of(model: Any, report: dict[str, Any]) -> dict[str, Any]:
             "splits": _splits_in_words(report["n_splits"], report["best_split"]),
             "stopped": stopped.format(patience=report["options"]["patience"], steps="splits"),
         }
-    from strudel.learning.mixture_methods import Boosting, Continuous
+    from strudel.learning.options import Boosting, Continuous
 
     method = method_of(model)
     names: dict[type[Method], str] = {Boosting: "components", Continuous: "steps"}
@@ -107,8 +107,7 @@ def _splits_in_words(n_splits: int, best: int) -> str:
 
 def method_of(model: Strudel) -> Method:
     """How a mixture was trained; the last of several ways, if they were chosen."""
-    from strudel.learning.mixture_methods import EM, METHODS, Auto, Continuous
-    from strudel.learning.options import named_options
+    from strudel.learning.options import EM, METHODS, Auto, Continuous, named_options
 
     method = named_options("method", model.method, METHODS)
     if not isinstance(method, Auto):
@@ -119,7 +118,7 @@ def method_of(model: Strudel) -> Method:
 
 def explain(model: Strudel) -> str:
     """Why the mixture is as large as it is, in a sentence."""
-    from strudel.learning.mixture_methods import EM, Boosting, Continuous
+    from strudel.learning.options import EM, Boosting, Continuous
 
     chosen, method = model.chosen_, method_of(model)
     if "explanation" in chosen:

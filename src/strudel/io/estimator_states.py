@@ -31,9 +31,7 @@ from strudel.io.model_states import (
     mixture_state,
     names_from,
 )
-from strudel.learning.mixture_methods import METHODS
-from strudel.learning.options import Options
-from strudel.learning.search_options import SEARCHES
+from strudel.learning.options import METHODS, SEARCHES, Options
 from strudel.logic.events import Event, children_first
 from strudel.queries.columns.pair_check import Check
 from strudel.tables.table_code import TableCode

@@ -1,6 +1,6 @@
 """Rows -> a learned `Circuit` or `Mixture`.
 
-Reading order: `fit` (the way of every fit), `search_options` and `mixture_methods`, `parameters`,
+Reading order: `fit` (the way of every fit), `options`, `parameters`,
 `search` with `growing`, `history`, `mixtures`; then `incomplete` and `structural_em` (rows with
 unknown values), `class_models`, `flow_predictors` and `fill_in` (predictions), and `partitioned`.
 `best_so_far` is the file of a long fit.

@@ -1,14 +1,14 @@
 # options
-from .search_options import Greedy as Greedy
-from .search_options import BestFirst as BestFirst
-from .search_options import LearnPSDD as LearnPSDD
-from .search_options import Race as Race
-from .search_options import SearchOptions as SearchOptions
-from .mixture_methods import EM as EM
-from .mixture_methods import BaggedEM as BaggedEM
-from .mixture_methods import Boosting as Boosting
-from .mixture_methods import Continuous as Continuous
-from .mixture_methods import MixtureOptions as MixtureOptions
+from .options import Greedy as Greedy
+from .options import BestFirst as BestFirst
+from .options import LearnPSDD as LearnPSDD
+from .options import Race as Race
+from .options import SearchOptions as SearchOptions
+from .options import EM as EM
+from .options import BaggedEM as BaggedEM
+from .options import Boosting as Boosting
+from .options import Continuous as Continuous
+from .options import MixtureOptions as MixtureOptions
 
 # a fit
 from .progress import Progress as Progress

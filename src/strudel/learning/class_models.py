@@ -49,11 +49,10 @@ from strudel.circuits.flows import compute_flows
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.incomplete import expected_flows
-from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, train_runs
 from strudel.learning.mixtures.first_responsibilities import find_clusters
+from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import grow
-from strudel.learning.search_options import SearchOptions
 from strudel.learning.structural_em import circuit_with_coins
 from strudel.queries.mixture_likelihood import class_logs, class_logs_of_joint
 from strudel.queries.sampling import sample

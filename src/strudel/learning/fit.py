@@ -24,8 +24,8 @@ from strudel.learning.history import History, MixtureHistory
 from strudel.learning.learn_circuit import SampledRows, learn_circuit
 from strudel.learning.learn_mixture import learn_mixture
 from strudel.learning.mixture_learner import MixtureLearner, MixtureTask
-from strudel.learning.mixture_methods import EM, Auto
 from strudel.learning.mixtures.choose import Trial
+from strudel.learning.options import EM, Auto, SearchOptions
 from strudel.learning.prepared_rows import (
     FitInput,
     LogLikelihoods,
@@ -34,7 +34,6 @@ from strudel.learning.prepared_rows import (
     prepare_rows,
 )
 from strudel.learning.progress import Reporter
-from strudel.learning.search_options import SearchOptions
 
 # Seconds in which networks learn something, beside those in which torch is loaded. In 10 seconds
 # plants has -11.72 with them and -11.68 by EM alone, in 20 seconds -11.65 and -11.68.

@@ -10,8 +10,7 @@ from strudel._compiling import now
 from strudel._display import Shown, plotting
 from strudel._types import AnyArray
 from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.mixture_methods import MixtureOptions
-from strudel.learning.search_options import SearchOptions
+from strudel.learning.options import MixtureOptions, SearchOptions
 
 
 class Record(Shown):

@@ -33,7 +33,6 @@ from strudel.learning.mixture_learner import (
     LearnedMixture,
     MixtureLearner,
 )
-from strudel.learning.mixture_methods import Auto, Continuous
 from strudel.learning.mixtures.choose import (
     INDEPENDENT,
     MOST_NUMBERS,
@@ -54,6 +53,7 @@ from strudel.learning.mixtures.weighted_average import (
     that_matter,
     weighted_average,
 )
+from strudel.learning.options import Auto, Continuous
 from strudel.learning.prepared_rows import Prepared
 from strudel.queries.likelihood import rows_log_likelihood
 

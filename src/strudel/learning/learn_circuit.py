@@ -34,12 +34,10 @@ from strudel.learning.mixture_learner import (
     MixtureLearner,
     MixtureTask,
 )
-from strudel.learning.mixture_methods import EM, Auto
-from strudel.learning.mixtures.choose import SPLITS
+from strudel.learning.options import EM, SPLITS, Auto, Greedy, SearchOptions
 from strudel.learning.prepared_rows import Prepared, PreparedRows
 from strudel.learning.progress import Reporter
 from strudel.learning.search.learn_structure import Grown
-from strudel.learning.search_options import Greedy, SearchOptions
 from strudel.learning.structural_em import Learned, learn_incomplete, refit_circuit
 from strudel.queries.model import Model
 from strudel.queries.sampling import sample

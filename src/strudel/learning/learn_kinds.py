@@ -34,7 +34,6 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_column_tree
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import merge_equal_rows
-from strudel.learning.effort import Effort
 from strudel.learning.incomplete import PartialRows
 from strudel.learning.mixture_learner import (
     CUT,
@@ -62,6 +61,7 @@ from strudel.learning.mixtures.weighted_average import (
     that_matter,
     weighted_average,
 )
+from strudel.learning.options import Effort
 from strudel.learning.prepared_rows import Prepared
 from strudel.learning.structural_em import with_known_shares
 from strudel.queries.columns.pair_check import check_codes

@@ -19,8 +19,8 @@ from strudel.learning.mixture_learner import (
     MixtureLearner,
     learn_one_mixture,
 )
-from strudel.learning.mixture_methods import Auto
 from strudel.learning.mixtures.em import MixtureData, best_prior, train_runs
+from strudel.learning.options import Auto
 from strudel.learning.prepared_rows import Prepared
 from strudel.learning.structural_em import mean_of_known, refit_mixture, with_known_shares
 from strudel.queries.mixture_likelihood import rows_responsibilities

@@ -15,20 +15,8 @@ import numpy as np
 from strudel._compiling import Clock
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.learning.effort import ACCURATE, Effort
 from strudel.learning.history import MixtureHistory
-from strudel.learning.mixture_methods import (
-    EM,
-    Auto,
-    BaggedEM,
-    Boosting,
-    Continuous,
-    Method,
-    MixtureOptions,
-)
 from strudel.learning.mixtures.choose import (
-    COMPONENTS,
-    FIRST_ROUNDS,
     INDEPENDENT,
     Choice,
     MixtureSearch,
@@ -37,10 +25,23 @@ from strudel.learning.mixtures.choose import (
     describe,
     prefixes_of,
 )
+from strudel.learning.options import (
+    ACCURATE,
+    COMPONENTS,
+    EM,
+    FIRST_ROUNDS,
+    Auto,
+    BaggedEM,
+    Boosting,
+    Continuous,
+    Effort,
+    Method,
+    MixtureOptions,
+    SearchOptions,
+)
 from strudel.learning.prepared_rows import Prepared, rows_of_codes
 from strudel.learning.progress import Reporter
 from strudel.learning.search.learn_structure import first_circuit
-from strudel.learning.search_options import SearchOptions
 from strudel.learning.structural_em import Learned, learn_incomplete, refit_mixture
 from strudel.queries.model import Model
 from strudel.trees.vtree import Vtree

@@ -28,13 +28,12 @@ from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import check_partial, check_sample_weight
 from strudel.learning.constraint import check_satisfied, constraint_circuit, restrict
 from strudel.learning.history import History, MixtureHistory
-from strudel.learning.mixture_methods import BaggedEM, Boosting, Method, MixtureOptions
 from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
 from strudel.learning.mixtures.boosting import fit_boosted_mixture
 from strudel.learning.mixtures.em import fit_mixture
+from strudel.learning.options import BaggedEM, Boosting, Method, MixtureOptions, SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import Grown, first_circuit, grow
-from strudel.learning.search_options import SearchOptions
 from strudel.learning.structural_em import (
     Completable,
     Incomplete,

@@ -56,9 +56,9 @@ from strudel.learning.incomplete import (
     reach,
     room_for,
 )
-from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import STRENGTHS, TRAINING_STRENGTH, fit_mixture
 from strudel.learning.mixtures.em_steps import Prior, uniform_prior
+from strudel.learning.options import MixtureOptions
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.mixture_likelihood import rows_responsibilities
 from strudel.queries.model import Model

@@ -24,11 +24,9 @@ from strudel.data.validation import (
     check_partial,
 )
 from strudel.errors import MisfitWarning, outer_stack_level
-from strudel.learning.mixture_methods import METHODS
-from strudel.learning.options import named_options
+from strudel.learning.options import METHODS, SEARCHES, named_options
 from strudel.learning.partitioned.engines import lazy_mean
 from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared
-from strudel.learning.search_options import SEARCHES
 from strudel.queries.arguments import log_density_in
 from strudel.queries.by_block import by_block
 from strudel.queries.columns.pair_check import Check, check_codes, most_rows

@@ -42,8 +42,8 @@ from strudel.learning.class_models import (
     target_name,
     with_class,
 )
-from strudel.learning.mixture_methods import METHODS as MIXTURE_METHODS
-from strudel.learning.mixture_methods import Method
+from strudel.learning.options import METHODS as MIXTURE_METHODS
+from strudel.learning.options import Method
 from strudel.learning.progress import Reporter
 from strudel.models.base import keep_encoder
 from strudel.models.strudel import Strudel, StrudelOptions

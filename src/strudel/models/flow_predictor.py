@@ -35,10 +35,10 @@ from strudel.learning.flow_predictors import (
     fit_circuit,
 )
 from strudel.learning.mixtures.choose import prefixes_of
+from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.prepared_rows import check_fraction
 from strudel.learning.search.learn_structure import grow, impossible_rows
-from strudel.learning.search_options import SearchOptions
 from strudel.models.base import check_rows
 from strudel.queries.by_block import possible_row
 from strudel.queries.model import Model, model_of, structure_of

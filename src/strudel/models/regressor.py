@@ -30,7 +30,7 @@ from strudel.learning.fill_in import (
     learn_fill_regressions,
     numbers_of,
 )
-from strudel.learning.mixture_methods import EM
+from strudel.learning.options import EM
 from strudel.models.base import NotebookSummary
 from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.models.targets import as_target

@@ -20,25 +20,31 @@ from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
 from strudel.learning.best_so_far import BestSoFar, kept_in, model_in
 from strudel.learning.constraint import check_vtree
-from strudel.learning.effort import ACCURATE, EFFORTS
 from strudel.learning.fit import fit_circuit, fit_mixture
 from strudel.learning.history import History
 from strudel.learning.learn_circuit import SampledRows
 from strudel.learning.mixture_learner import MOST_FREE, MOST_OF_ALL, STRUCTURE_SHARE, MixtureTask
-from strudel.learning.mixture_methods import (
+from strudel.learning.mixtures.choose import Trial
+from strudel.learning.options import (
+    ACCURATE,
+    EFFORTS,
     EM,
     METHODS,
+    PRESET_OPTIONS,
+    PRESETS,
+    SEARCHES,
     Auto,
     BaggedEM,
+    BestFirst,
     Boosting,
     Continuous,
+    Greedy,
     Method,
+    SearchOptions,
+    named_options,
+    with_preset,
 )
-from strudel.learning.mixtures.choose import Trial
-from strudel.learning.options import named_options
-from strudel.learning.presets import PRESET_OPTIONS, PRESETS, with_preset
 from strudel.learning.progress import Callback, Reporter
-from strudel.learning.search_options import SEARCHES, BestFirst, Greedy, SearchOptions
 from strudel.models.base import DensityEstimator, QueryMethods
 from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities

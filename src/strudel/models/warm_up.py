@@ -20,7 +20,7 @@ from strudel import algebra, predictions, queries
 from strudel._compiling import Compiled, compiled, on_compile
 from strudel._numba import nothing_plain
 from strudel._types import AnyArray
-from strudel.learning.mixture_methods import EM, BaggedEM, Boosting
+from strudel.learning.options import EM, BaggedEM, Boosting
 from strudel.models.classifier import StrudelClassifier
 from strudel.models.imputer import StrudelImputer
 from strudel.models.strudel import Strudel

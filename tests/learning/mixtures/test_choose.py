@@ -6,7 +6,6 @@ import pytest
 
 from strudel import Strudel, log_likelihood
 from strudel.data.bits import pack_columns
-from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures import choose as module
 from strudel.learning.mixtures.choose import (
     COMPONENTS,
@@ -16,8 +15,8 @@ from strudel.learning.mixtures.choose import (
     Round,
     prefixes_of,
 )
+from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import grow
-from strudel.learning.search_options import SearchOptions
 
 OPTIONS = MixtureOptions(smoothing="single", pseudocount="auto", tol=1e-4)
 SHORT = (Round(10**9, 1, 3, 2), Round(3, 2, 5, 2), Round(1, 5, 8, 2))

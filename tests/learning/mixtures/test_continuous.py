@@ -13,10 +13,8 @@ from strudel import Continuous, Strudel, load, log_likelihood, save
 from strudel.data import pack_columns
 from strudel.errors import AlikeComponentsWarning, InterruptedWarning
 from strudel.learning import MixtureOptions, fit_mixture, fit_parameters
-from strudel.learning.mixture_methods import METHODS
-from strudel.learning.options import named_options
+from strudel.learning.options import METHODS, SearchOptions, named_options
 from strudel.learning.search.learn_structure import first_circuit
-from strudel.learning.search_options import SearchOptions
 from strudel.tables import TableEncoder
 
 torch = pytest.importorskip("torch")

@@ -12,8 +12,8 @@ from strudel.learning import MixtureOptions, fit_mixture
 from strudel.learning.mixtures import shared_flows
 from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
 from strudel.learning.mixtures.em import MixtureData, RowsHere, new_ensemble
+from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import first_circuit
-from strudel.learning.search_options import SearchOptions
 from strudel.tables import TableEncoder
 
 torch = pytest.importorskip("torch")

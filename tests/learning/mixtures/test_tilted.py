@@ -10,14 +10,13 @@ from makers import rows_of_kinds
 from strudel import Strudel
 from strudel._numba import use_threads
 from strudel.data.bits import pack_columns
-from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, best_prior, train_runs
 from strudel.learning.mixtures.em_steps import Prior
 from strudel.learning.mixtures.first_responsibilities import lacking_directions
 from strudel.learning.mixtures.tilted import TiltedEnsemble, tilt
+from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import first_circuit
-from strudel.learning.search_options import SearchOptions
 from strudel.queries import log_likelihood
 from strudel.tables.column_codes import ColumnCode, column_values
 

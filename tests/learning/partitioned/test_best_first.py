@@ -10,12 +10,12 @@ from partitioned_tables import assert_same_search, in_parts
 from strudel import Strudel
 from strudel.data.bits import pack_columns
 from strudel.learning.growing.growing_circuit import replay
+from strudel.learning.options import BestFirst
 from strudel.learning.partitioned.counted_per_part import Lowest, Sums
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.growing_circuit import PartitionedCircuit
 from strudel.learning.search.best_first import LONG, MOST_PLACES
 from strudel.learning.search.learn_structure import grow
-from strudel.learning.search_options import BestFirst
 
 da = pytest.importorskip("dask.array")
 

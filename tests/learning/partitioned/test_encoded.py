@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from partitioned_tables import TRAIN, VALID, assert_same_search, in_parts, people
 from strudel import Strudel, log_marginal, most_probable_state
-from strudel.learning.mixture_methods import EM
+from strudel.learning.options import EM, Greedy
 from strudel.learning.partitioned import prepared_partitions as prepared
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.partitioned_table import sample_of
-from strudel.learning.search_options import Greedy
 from strudel.tables import TableEncoder
 
 dask = pytest.importorskip("dask")

@@ -12,7 +12,7 @@ from strudel.circuits.compile import compile_factorized
 from strudel.circuits.mixture import as_mixture
 from strudel.errors import NothingKnownWarning
 from strudel.learning.incomplete import Passes, expected_flows
-from strudel.learning.mixture_methods import EM
+from strudel.learning.options import EM, BestFirst, Greedy
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.incomplete_rows import IncompletePartitions
 from strudel.learning.partitioned.packed_rows import (
@@ -22,7 +22,6 @@ from strudel.learning.partitioned.packed_rows import (
     pack_codes,
 )
 from strudel.learning.partitioned.partitioned_table import partition_table
-from strudel.learning.search_options import BestFirst, Greedy
 from strudel.queries.passes import UNKNOWN
 from strudel.tables import TableEncoder
 from strudel.trees.vtree import Vtree

@@ -12,6 +12,7 @@ from partitioned_tables import TRAIN, VALID, assert_same_mixture, assert_same_se
 from strudel import EM, BaggedEM, Strudel
 from strudel.data.bits import pack_columns, pair_counts
 from strudel.learning import fit_parameters
+from strudel.learning.options import BestFirst, Greedy
 from strudel.learning.partitioned import em as mixture_part
 from strudel.learning.partitioned import engines as out_of_core
 from strudel.learning.partitioned import partition as growing_part
@@ -19,7 +20,6 @@ from strudel.learning.partitioned.em import _units
 from strudel.learning.partitioned.engines import Here, Room, file_backed
 from strudel.learning.partitioned.packed_rows import Share, bag_rows, take_rows, uniform_numbers
 from strudel.learning.partitioned.partitioned_table import partition_table
-from strudel.learning.search_options import BestFirst, Greedy
 
 da = pytest.importorskip("dask.array")
 

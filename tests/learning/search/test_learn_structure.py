@@ -8,8 +8,8 @@ from strategies import binary_tables
 from strudel import Strudel, log_likelihood
 from strudel._numba import use_threads
 from strudel.data.bits import pack_columns
+from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import learn_structure
-from strudel.learning.search_options import SearchOptions
 
 
 def clusters(seed, n_rows=400, n_vars=12):

@@ -17,11 +17,11 @@ from strudel.circuits.flows import compute_flows
 from strudel.data.bits import pack_columns
 from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES
+from strudel.learning.options import Greedy, SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.learning.search.learnpsdd import LearnPsddPolicy, split_gains
 from strudel.learning.search.scored_search import ScoredSearch
-from strudel.learning.search_options import Greedy, SearchOptions
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import random_vtree, vtree_from_chow_liu
 

@@ -27,9 +27,9 @@ from strudel import Mixture, log_likelihood, marginal_map, most_probable_state
 from strudel.circuits import compile_chow_liu, compile_factorized
 from strudel.data.datasets import load_dataset
 from strudel.errors import SearchLimitWarning
+from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import learn_structure
-from strudel.learning.search_options import SearchOptions
 from strudel.queries.maximum import mixture_search
 from strudel.queries.maximum.evidence_of_mixture import best_values
 from strudel.queries.maximum.mixture_bounds import MixtureBounds, RelaxedBounds

@@ -21,9 +21,9 @@ from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
 from strudel.learning.history import MixtureHistory
-from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, Runs, best_prior, train_runs
 from strudel.learning.mixtures.shared_flows import Choices
+from strudel.learning.options import MixtureOptions
 
 MOST_BYTES = 2**30  # of the tables of EM; bags that need more wait for the others
 

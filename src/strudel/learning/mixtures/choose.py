@@ -28,14 +28,12 @@ from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.learning.best_so_far import offer
 from strudel.learning.history import MixtureHistory
-from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.bagged_em import draw_bags
 from strudel.learning.mixtures.em import MixtureData, Runs, priors, train_runs
 from strudel.learning.mixtures.em_steps import Prior, log_mean
+from strudel.learning.options import COMPONENTS, FIRST_ROUNDS, ROUNDS, SPLITS, MixtureOptions, Round
 
 INDEPENDENT = -1  # splits of a structure that comes before the first: independent columns
-SPLITS = (0, 30, 100, 300, 1000)  # lengths of prefixes, besides the circuit that won the search
-COMPONENTS = (25, 75, 225)  # of one run
 MOST_RUNS = 64  # more hardly help
 MOST_NUMBERS = 2**24  # parameters of all components, those that carry no choice included: 128 MiB
 COLUMNS = 1024  # components that learn side by side
@@ -43,19 +41,6 @@ TOLERANCE = 1e-5  # steps that gain a smaller share of the likelihood do not cou
 PER_ROW = 3  # most components of all runs for every distinct row
 FEW_RUNS = 4  # with fewer, the short run of the first round would still be heard
 WORTH_GROWING = 0.01  # of the likelihood: with a smaller gain, longer prefixes hardly win
-
-
-class Round(NamedTuple):
-    """One round of successive halving."""
-
-    n_kept: int  # settings that enter it
-    n_runs: int  # that each of them has after it
-    max_iter: int
-    patience: int
-
-
-ROUNDS = (Round(10**9, 1, 8, 3), Round(6, 4, 40, 4), Round(2, 16, 80, 4), Round(1, 64, 80, 4))
-FIRST_ROUNDS = ROUNDS[:2]  # enough to choose a structure and a number of components
 
 
 class Trial(NamedTuple):

@@ -31,11 +31,11 @@ from strudel.data.validation import as_bits
 from strudel.errors import AlikeComponentsWarning
 from strudel.learning.best_so_far import offer
 from strudel.learning.history import MixtureHistory
-from strudel.learning.mixture_methods import Continuous, MixtureOptions
 from strudel.learning.mixtures.em import TRAINING_STRENGTH, MixtureData, train_runs
 from strudel.learning.mixtures.free_edges import FreeEdges, RowEdges
 from strudel.learning.mixtures.latent_points import LatentPoints, move, prune, weigh
 from strudel.learning.mixtures.network_training import Training, TrainingRows
+from strudel.learning.options import Continuous, MixtureOptions
 
 # Where a network begins, and begins again if its points are alike: with the likeness of a mixture
 # by EM of so many components, or with random weights of the last layer, so much larger than usual.

@@ -24,7 +24,6 @@ from strudel.data.validation import as_bits
 from strudel.errors import ImpossibleRowError
 from strudel.learning.best_so_far import offer
 from strudel.learning.history import MixtureHistory
-from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em_steps import (
     Counts,
     Ensemble,
@@ -41,6 +40,7 @@ from strudel.learning.mixtures.first_responsibilities import (
 )
 from strudel.learning.mixtures.shared_flows import Bag, Choices, share_flows
 from strudel.learning.mixtures.tilted import TiltedChoices, TiltedEnsemble, tilt
+from strudel.learning.options import MixtureOptions
 from strudel.learning.parameters import fit_parameters
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix
-from strudel.learning.mixture_methods import InitParams
+from strudel.learning.options import InitParams
 from strudel.queries.variable_probabilities import covariance
 from strudel.tables.column_codes import ColumnCode, as_column_codes, complete_columns
 

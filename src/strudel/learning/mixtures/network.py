@@ -16,8 +16,8 @@ from torch import Tensor
 
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.learning.mixture_methods import Continuous
 from strudel.learning.mixtures.free_edges import FreeEdges
+from strudel.learning.options import Continuous
 
 LOWEST_START = -9.0  # of the first log-parameters: lower ones would be slow to rise
 RIDGE = 0.01  # of the regression that sets the last layer

@@ -21,9 +21,9 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.on_device.recorded import Recorded
 from strudel.learning.history import MixtureHistory
-from strudel.learning.mixture_methods import Continuous
 from strudel.learning.mixtures.free_edges import FreeEdges, RowEdges
 from strudel.learning.mixtures.network import Network, Points
+from strudel.learning.options import Continuous
 
 N_CHECKS = 40  # of the validation rows, in a run to its end
 CHECKED_POINTS = 1024  # while the network learns

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from strudel._types import AnyArray, FloatArray
-from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import RowsHere
 from strudel.learning.mixtures.em_on_device import EnsembleOnDevice, log_mean, weighted_sums
 from strudel.learning.mixtures.first_responsibilities import CLUSTERED_ROWS, UNEVEN
+from strudel.learning.options import MixtureOptions
 
 STEPS = 10  # of k-means
 FEW_ROWS = 4096  # dna, with 1,600 rows, gains 0.8 nats by the start of the CPU

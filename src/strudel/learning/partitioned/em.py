@@ -24,7 +24,6 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.learning.history import MixtureHistory
-from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.bagged_em import n_batches, train_batches
 from strudel.learning.mixtures.em import (
     STRENGTHS,
@@ -44,6 +43,7 @@ from strudel.learning.mixtures.shared_flows import (
     choices_of,
     count_states,
 )
+from strudel.learning.options import MixtureOptions
 from strudel.learning.partitioned.engines import Engine, file_backed
 from strudel.learning.partitioned.learn_structure import fit_partitioned_parameters
 from strudel.learning.partitioned.packed_rows import GOLDEN, BaggedRows, hash_rows, mixed

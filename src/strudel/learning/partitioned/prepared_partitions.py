@@ -26,7 +26,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.errors import NoRowsError, NothingKnownWarning
 from strudel.learning.history import MixtureHistory
-from strudel.learning.mixture_methods import BaggedEM, Method, MixtureOptions
+from strudel.learning.options import BaggedEM, Method, MixtureOptions, SearchOptions
 from strudel.learning.partitioned.em import CLUSTERED_ROWS, fit_partitioned_mixture
 from strudel.learning.partitioned.engines import find_engine
 from strudel.learning.partitioned.incomplete_rows import IncompletePartitions
@@ -43,7 +43,6 @@ from strudel.learning.partitioned.partitioned_table import (
     sample_of,
 )
 from strudel.learning.prepared_rows import FitInput, Prepared, PreparedRows
-from strudel.learning.search_options import SearchOptions
 from strudel.learning.structural_em import IncompleteRows, first_mixture, first_tree
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model

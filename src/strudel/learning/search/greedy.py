@@ -26,8 +26,8 @@ from strudel.learning.growing.growth import (
     rows_through,
     undecided_places,
 )
+from strudel.learning.options import EdgeScore, TieRule, VariableScore
 from strudel.learning.search.best_first import Gains
-from strudel.learning.search_options import EdgeScore, TieRule, VariableScore
 
 
 def pick_edge(

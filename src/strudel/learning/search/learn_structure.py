@@ -35,12 +35,7 @@ from strudel.errors import CircuitPropertyError
 from strudel.learning.best_so_far import offer
 from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply, replay
 from strudel.learning.history import History
-from strudel.learning.parameters import fit_parameters
-from strudel.learning.search.best_first import BestFirstPolicy, Gains
-from strudel.learning.search.greedy import VariablePicker, pick_edge
-from strudel.learning.search.learnpsdd import LearnPsddPolicy, copied_levels
-from strudel.learning.search.scored_search import Policy, ScoredSearch
-from strudel.learning.search_options import (
+from strudel.learning.options import (
     BestFirst,
     Greedy,
     Init,
@@ -49,6 +44,11 @@ from strudel.learning.search_options import (
     SearchOptions,
     VariableScore,
 )
+from strudel.learning.parameters import fit_parameters
+from strudel.learning.search.best_first import BestFirstPolicy, Gains
+from strudel.learning.search.greedy import VariablePicker, pick_edge
+from strudel.learning.search.learnpsdd import LearnPsddPolicy, copied_levels
+from strudel.learning.search.scored_search import Policy, ScoredSearch
 from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.column_tree import learn_column_tree

@@ -35,9 +35,9 @@ from strudel.learning.growing.growth import (
     rows_through,
     undecided,
 )
+from strudel.learning.options import LearnPSDD
 from strudel.learning.search.best_first import histogram
 from strudel.learning.search.scored_search import Policy
-from strudel.learning.search_options import LearnPSDD
 
 MAX_PARENTS = 3  # of one clone
 SHORT_LIST = 8  # edges above whose pairs and triples are tried, the best by themselves

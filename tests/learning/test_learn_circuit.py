@@ -1,6 +1,4 @@
-"""Presets complete what was left at its default; sampled rows are kept only if they help."""
-
-import math
+"""One circuit: by presets, with rows sampled from a mixture, from a circuit to continue from."""
 
 import numpy as np
 import pytest
@@ -8,7 +6,6 @@ import pytest
 from strudel import BestFirst, Greedy, Race, Strudel
 from strudel.errors import InterruptedWarning
 from strudel.learning import learn_circuit
-from strudel.learning.presets import with_preset
 
 
 def clusters(seed, n_rows=300, n_vars=8):
@@ -18,63 +15,10 @@ def clusters(seed, n_rows=300, n_vars=8):
     return (centre[rng.integers(5, size=n_rows)] ^ flips).astype(np.uint8)
 
 
-def test_the_paper_is_the_default():
-    search, sampled_rows = Strudel(n_components=1)._circuit_options()
-    assert (search.search, search.smoothing, search.vtree) == (Greedy(), "uniform", "chow_liu")
-    assert sampled_rows is None
-
-
-def test_options_that_are_given_come_first():
-    search, sampled_rows = Strudel(
-        n_components=1, preset="accurate", max_seconds=7, search="best_first"
-    )._circuit_options()
-    assert (search.max_seconds, search.search) == (7, BestFirst())
-    assert (search.smoothing, search.vtree, sampled_rows) == ("hierarchical", "auto", "auto")
-
-
-@pytest.mark.parametrize(
-    ("preset", "given", "found"),
-    [
-        ("accurate", {"search": "greedy"}, {"search": Greedy()}),
-        ("accurate", {"search": Greedy()}, {"search": Greedy()}),
-        ("accurate", {"patience": 100}, {"patience": 100}),
-        ("accurate", {"smoothing": "uniform"}, {"smoothing": "uniform"}),
-        ("accurate", {"vtree": "chow_liu"}, {"vtree": "chow_liu"}),
-        ("accurate", {"max_seconds": math.inf}, {"max_seconds": None}),
-        ("fast", {"max_seconds": math.inf}, {"max_seconds": None}),
-        ("fast", {"patience": 100}, {"patience": 100}),
-        ("paper", {"search": "race"}, {"search": Race(), "vtree": "auto"}),
-        ("paper", {"vtree": "auto"}, {"vtree": "auto"}),
-        ("fast", {}, {"search": Greedy(), "max_seconds": 2.0, "patience": 30}),
-        ("accurate", {}, {"search": Race(), "max_seconds": 240.0, "patience": 500}),
-    ],
-    ids=str,
-)
-def test_what_is_given_is_used_even_if_it_is_the_default_of_another_preset(preset, given, found):
-    search, _ = Strudel(n_components=1, preset=preset, **given)._circuit_options()
-    assert {name: getattr(search, name) for name in found} == found
-    left = {"search", "smoothing", "vtree", "patience", "max_seconds"} - {*given, *found}
-    by_preset, _ = Strudel(n_components=1, preset=preset)._circuit_options()
-    for name in left - {"vtree"} if "search" in given else left:
-        assert getattr(search, name) == getattr(by_preset, name)
-
-
-def test_an_unknown_preset_is_refused_by_name():
-    with pytest.raises(ValueError, match="preset must be one of paper, fast, accurate"):
-        Strudel(n_components=1, preset="best").fit(clusters(0))
-
-
 @pytest.mark.parametrize("bad", [-5, 2.5, "many"])
 def test_bad_numbers_of_sampled_rows_are_refused(bad):
     with pytest.raises(ValueError, match="sampled_rows must be"):
         Strudel(n_components=1, search=Greedy(sampled_rows=bad)).fit(clusters(0))
-
-
-def test_zero_rows_are_not_sampled():
-    _, sampled_rows = Strudel(
-        n_components=1, preset="accurate", search=Race(sampled_rows=0)
-    )._circuit_options()
-    assert sampled_rows is None
 
 
 @pytest.mark.compiled
@@ -209,7 +153,3 @@ def test_a_warm_start_is_never_worse_on_validation_rows():
     before = model.score(valid)
     model.set_params(max_splits=0).fit(rows, X_valid=valid, warm_start=True)
     assert model.score(valid) >= before
-
-
-def test_an_example_of_with_preset():
-    assert with_preset("fast", search="auto", patience=50)[0].patience == 50
