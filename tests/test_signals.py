@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs si
 COMMAND = """
 import sys, time
 import strudel.cli.main as main
-from strudel.cli.commands import {module}
+from strudel.cli import {module}
 
 def work():
     try:

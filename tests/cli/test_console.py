@@ -2,14 +2,10 @@
 
 import io
 import sys
-import threading
-import warnings
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from strudel.cli.console import caught_warnings, kept_notes, note
 from strudel.cli.table_columns import cells_of, to_frame
 from strudel.tables.columns import read_columns
 
@@ -32,33 +28,6 @@ def test_a_table_on_a_terminal_and_in_a_pipe(model, monkeypatch, is_terminal):
     said = out.getvalue()
     assert "coffee" in said
     assert ("\x1b[" in said) == is_terminal
-
-
-def test_notes_are_kept_for_whoever_asks(capsys):
-    with kept_notes() as notes:
-        note("one\nline")
-    note("said")
-    assert notes == ["one line"]
-    assert capsys.readouterr().err == "said\n"
-
-
-def test_every_thread_catches_its_own_warnings():
-    filters, barrier = list(warnings.filters), threading.Barrier(2, timeout=60)
-
-    def warn(name, n_waits):
-        """Both come, the first goes, and then the second warns."""
-        with caught_warnings() as messages:
-            for _ in range(n_waits):
-                barrier.wait()
-            warnings.warn(name, UserWarning, stacklevel=1)
-        for _ in range(2 - n_waits):
-            barrier.wait()
-        return messages
-
-    with ThreadPoolExecutor(2) as pool:
-        first, second = pool.submit(warn, "first", 1), pool.submit(warn, "second", 2)
-        assert (first.result(), second.result()) == (["first"], ["second"])
-    assert list(warnings.filters) == filters
 
 
 def test_cells_of_dates_are_dates():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from strudel.cli.commands.datasets import SIZE_OF_EXAMPLE
+from strudel.cli.datasets import SIZE_OF_EXAMPLE
 from strudel.io import read_table
 from strudel.tables import example_csv
 from strudel.tables.columns import read_columns

@@ -1,5 +1,8 @@
 """How every command speaks: tables or JSON on stdout, notes and errors on stderr.
 
+In:  facts, rows, frames, warnings and errors of the library.
+Out: lines. Advice of the library, which is about Python, is given in options.
+
 rich is imported on the first table, so that `--help` and errors stay quick.
 """
 
@@ -8,17 +11,16 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
-from pathlib import Path
-from threading import Lock
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from strudel.cli.advice_in_options import in_options
+from strudel import errors
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,16 +31,15 @@ JsonOption = Annotated[
         "--json", rich_help_panel="Output", help="Print one JSON object instead of tables."
     ),
 ]
-
-
 # What other packages say to those who call them.
 FOR_PROGRAMMERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
-_kept_notes: ContextVar[list[str] | None] = ContextVar("_kept_notes", default=None)
-_caught: ContextVar[list[Warning | str] | None] = ContextVar("_caught", default=None)
 
 
 class InputError(Exception):
     """What was asked for cannot be done with what was given: one line, exit code 2."""
+
+
+# What is printed
 
 
 def show_facts(title: str, facts: Mapping[str, Any]) -> None:
@@ -106,27 +107,7 @@ def say(line: str = "") -> None:
 
 def note(line: str) -> None:
     """Print one line on stderr, where it does not mix with results."""
-    kept = _kept_notes.get()
-    if kept is None:
-        print(one_line(line), file=sys.stderr)
-    else:
-        kept.append(one_line(line))
-
-
-@contextmanager
-def kept_notes() -> Iterator[list[str]]:
-    """Keep what is noted inside the block, for another process to say, or once for many."""
-    notes: list[str] = []
-    before = _kept_notes.set(notes)
-    try:
-        yield notes
-    finally:
-        _kept_notes.reset(before)
-
-
-def one_line(text: str) -> str:
-    """The text without line breaks."""
-    return " ".join(text.split())
+    print(" ".join(line.split()), file=sys.stderr)
 
 
 def print_json(data: Mapping[str, Any]) -> None:
@@ -140,8 +121,6 @@ def _plain(value: Any) -> Any:
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, Path):
-        return str(value)
     if hasattr(value, "tolist"):  # numpy arrays and scalars
         return _plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
@@ -151,69 +130,87 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
+# What the library says
+
+
 @contextmanager
-def warnings_as_notes() -> Iterator[None]:
-    """Print the library's warnings as notes at the end, without file names and code."""
-    with caught_warnings() as messages:
-        yield
+def warnings_as_notes(source: str = "") -> Iterator[None]:
+    """Print the library's warnings as notes at the end, without file names and code.
+
+    What it calls X or given is a table from `source`, also in errors.
+    """
+    try:
+        with caught_warnings() as messages:
+            yield
+    except ValueError as error:
+        raise InputError(_named(in_options(error), source)) from error
     for message in messages:
-        note(f"note: {message}")
+        note(f"note: {_named(message, source)}")
 
 
 @contextmanager
 def caught_warnings() -> Iterator[list[str]]:
-    """The library's warnings in this thread, once the block has ended."""
+    """The library's warnings, each once, when the block has ended."""
     messages: list[str] = []
-    caught: list[Warning | str] = []
-    before = _caught.set(caught)
-    try:
-        with _listener:
-            yield messages
-    finally:
-        _caught.reset(before)
-    messages += dict.fromkeys(
-        in_options(message) if isinstance(message, Warning) else message for message in caught
-    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield messages
+    said = (one.message for one in caught if not issubclass(one.category, FOR_PROGRAMMERS))
+    messages += dict.fromkeys(map(in_options, said))
 
 
-class _Listener:
-    """Hands every warning to the thread that it is from.
-
-    `warnings.catch_warnings` is for the whole process: of two threads with partitions of their own,
-    the last to leave would leave the list of the other behind.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._depth, self._outer = Lock(), 0, ExitStack()
-
-    def __enter__(self) -> None:
-        import warnings
-
-        with self._lock:
-            self._depth += 1
-            if self._depth == 1:
-                self._outer.enter_context(warnings.catch_warnings())
-                warnings.simplefilter("always")
-                self._show: Any = warnings.showwarning
-                warnings.showwarning = self._hear  # type: ignore[assignment]
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0:
-                self._outer.close()
-
-    def _hear(self, message: Warning | str, category: type[Warning], *where: Any) -> None:
-        caught = _caught.get()
-        if caught is None:
-            self._show(message, category, *where)
-        elif not issubclass(category, FOR_PROGRAMMERS):
-            caught.append(message)
+def _named(text: str, source: str) -> str:
+    """What is said of an argument, said of the table that was typed."""
+    return re.sub(r"^(X|given|rows)(?= )", lambda _: source, text) if source else text
 
 
-_listener = _Listener()
+def in_options(message: BaseException | str) -> str:
+    """What is wrong, with advice in options instead of Python."""
+    if not isinstance(message, errors.Explained):
+        return str(message)
+    return f"{message.problem} {_advice_of(message)}".rstrip()
 
 
-def bits_per_dimension(mean_log_likelihood: float, n_vars: int) -> float:
-    """Mean code length per variable, in bits."""
-    return -mean_log_likelihood / (math.log(2) * n_vars)
+def _advice_of(message: errors.Explained) -> str:
+    """What to do, in options where there are some."""
+    cause: Any = getattr(message, "cause", None)  # of an event that cannot be read
+    about = cause if isinstance(cause, errors.Explained) else message
+    return _ADVICE[type(about)](about) if type(about) in _ADVICE else message.advice
+
+
+def _of_reasons(warning: errors.MissingForAReasonWarning) -> str:
+    is_rule = any(rule.is_structural for rule in warning.rules)
+    impute = "strudel impute leaves those empty that are missing by rule; " if is_rule else ""
+    return f"{impute}strudel sample --missing draws missing values as the table has them."
+
+
+_ADVICE: dict[type[BaseException], Callable[[Any], str]] = {
+    errors.ManyCategoriesWarning: lambda error: (
+        f"Drop the column (--drop {error.column!r}) if it is an identifier."
+    ),
+    errors.IdentifierWarning: lambda error: (
+        f"--drop {error.column!r} leaves it out without a note."
+    ),
+    errors.LeftEmptyWarning: lambda _: "--fill-structural fills them.",
+    errors.MissingForAReasonWarning: _of_reasons,
+    errors.MisfitWarning: lambda _: "`strudel check MODEL` shows all.",
+    errors.UnseenValueError: lambda _: (
+        "Correct it, leave the cell empty, or fit on rows that have it."
+    ),
+    errors.UnseenValueWarning: lambda _: "Correct them if they are misspelt.",
+    errors.UnorderedColumnError: lambda _: "Use =, != or in [a, b].",
+    errors.ChangedFileError: lambda _: "--force reads it as it is.",
+}
+
+
+@contextmanager
+def compile_line(is_quiet: bool = False) -> Iterator[None]:
+    """Say on a terminal that something is compiled, for as long as it takes."""
+    from strudel._compiling import Compiled, is_compiling, on_compile
+
+    def show(done: Compiled) -> None:
+        words = str(done) if is_compiling() else ""
+        print(f"\r\033[K{words}", end="", file=sys.stderr, flush=True)
+
+    with on_compile(show) if sys.stderr.isatty() and not is_quiet else nullcontext():
+        yield

@@ -10,6 +10,7 @@ import numpy as np
 
 from strudel.cli.console import (
     InputError,
+    compile_line,
     print_json,
     say,
     show_facts,
@@ -18,7 +19,6 @@ from strudel.cli.console import (
 )
 from strudel.cli.fit_report import in_words
 from strudel.cli.input_tables import read_frame_rows
-from strudel.cli.progress import compile_line
 from strudel.cli.table_columns import drop_columns, rows_with_target, split_target, to_frame
 from strudel.tables.coded_column import label_texts
 

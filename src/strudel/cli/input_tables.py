@@ -50,7 +50,6 @@ def read_rows(source: str, part: str = "test") -> Table:
     if is_dataset(source):
         dataset = load_dataset(source)
         return Table(getattr(dataset, part), dataset.feature_names, f"{source} ({part})")
-    _refuse_partitioned(source)
     return read_table(source, dataset_split=part)
 
 
@@ -73,7 +72,6 @@ def read_frame_rows(source: str, part: str = "test") -> tuple[RawTable, str]:
     """The rows of a table of any types, and what to call it."""
     from strudel.io.frames import read_frame
 
-    _refuse_partitioned(source)
     table, label = read_frame(source, dataset_split=part)
     for column in table.columns:
         n_infinite = int(np.isinf(column.values).sum()) if column.dtype == "float" else 0
@@ -83,16 +81,6 @@ def read_frame_rows(source: str, part: str = "test") -> tuple[RawTable, str]:
                 f"{table.n_rows:,} rows, which are counted in its first or last cell"
             )
     return table, label
-
-
-def _refuse_partitioned(source: str) -> None:
-    """Only some commands take partitioned tables."""
-    path = Path(source)
-    if path.is_dir() or (any(mark in path.name for mark in "*?") and not path.exists()):
-        raise InputError(
-            f"{source!r} is a folder or a pattern, a partitioned table, which only strudel fit, "
-            "score, predict and impute accept; in Python every query takes a Dask frame or array."
-        )
 
 
 def is_dataset(source: str) -> bool:

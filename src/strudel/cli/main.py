@@ -19,23 +19,21 @@ from typing import Annotated
 import typer
 
 from strudel._signals import exit_if_terminated, terminate_like_interrupt
-from strudel.cli.advice_in_options import in_options
-from strudel.cli.commands.check import check
+from strudel.cli.check import check
 from strudel.cli.commands.convert import convert
-from strudel.cli.commands.datasets import datasets
-from strudel.cli.commands.demo import demo
-from strudel.cli.commands.explore import explore
 from strudel.cli.commands.fit import fit
-from strudel.cli.commands.impute import impute
 from strudel.cli.commands.info import info
 from strudel.cli.commands.plot import plot
-from strudel.cli.commands.predict import predict
 from strudel.cli.commands.query import query
-from strudel.cli.commands.sample import sample
-from strudel.cli.commands.score import score
-from strudel.cli.commands.warmup import warmup
-from strudel.cli.console import InputError, note
-from strudel.cli.progress import compile_line
+from strudel.cli.console import InputError, compile_line, in_options, note
+from strudel.cli.datasets import datasets
+from strudel.cli.demo import demo
+from strudel.cli.explore import explore
+from strudel.cli.impute import impute
+from strudel.cli.predict import predict
+from strudel.cli.sample import sample
+from strudel.cli.score import score
+from strudel.cli.warmup import warmup
 from strudel.errors import StrudelError
 
 # What may compile without a progress line of its own; all others start without the compiler.

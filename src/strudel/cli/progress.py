@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -147,19 +145,6 @@ class MixtureProgress(LiveLine):
         """Show the latest news; cheap enough to be called after every step."""
         if self._is_due():
             self._show(description=progress.message)
-
-
-@contextmanager
-def compile_line() -> Iterator[None]:
-    """Say on a terminal that something is compiled, for as long as it takes."""
-    from strudel._compiling import Compiled, is_compiling, on_compile
-
-    def show(done: Compiled) -> None:
-        words = str(done) if is_compiling() else ""
-        print(f"\r\033[K{words}", end="", file=sys.stderr, flush=True)
-
-    with on_compile(show) if sys.stderr.isatty() else nullcontext():
-        yield
 
 
 def line_of(*columns: Any) -> Line:

@@ -20,19 +20,14 @@ from strudel._types import ByteArray, FloatArray
 from strudel.data.lazy import is_lazy
 from strudel.data.validation import (
     check_binary,
-    check_evidence,
-    check_partial,
 )
 from strudel.errors import MisfitWarning, outer_stack_level
 from strudel.learning.options import METHODS, SEARCHES, named_options
 from strudel.learning.partitioned.engines import lazy_mean
 from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared
-from strudel.queries.arguments import log_density_in
-from strudel.queries.by_block import by_block
 from strudel.queries.columns.pair_check import Check, check_codes, most_rows
-from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model, model_of
-from strudel.tables.coded_rows import CodedNames, coded_table
+from strudel.tables.coded_rows import CodedNames
 from strudel.tables.encoder import TableEncoder, names_to_match, text_names
 
 P = ParamSpec("P")
@@ -222,19 +217,12 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(names)
 
-    @by_block("X")
     def score_samples(self, X: Any) -> FloatArray:
         """Log-likelihood of the known values of every row; unknown ones (NaN) are summed out."""
         model = self._fitted()
-        if model.table_code is not None:
-            rows = coded_table(X, model.table_code, "X", may_be_missing=True)
-            if rows is None:  # they are the variables already
-                names = tuple(model.feature_names or ())
-                rows = check_evidence(X, n_vars=model.n_vars, feature_names=names)
-            return rows_log_likelihood(model, rows) + log_density_in(model, X)
-        known = names_to_match(self, X)
-        table, _ = check_partial(X, n_vars=model.n_vars, feature_names=known)
-        return rows_log_likelihood(model, table)
+        if model.table_code is None and not is_lazy(X):
+            names_to_match(self, X)  # warns if only one of them has names
+        return queries.observed_log_likelihood(model, X)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of the rows, in nats; for lazy rows, block by block."""

@@ -1,5 +1,6 @@
 # how probable
 from .likelihood import log_likelihood as log_likelihood
+from .likelihood import observed_log_likelihood as observed_log_likelihood
 from .marginal import log_marginal as log_marginal
 from .marginal import log_conditional as log_conditional
 from .counting import count_distribution as count_distribution

@@ -13,13 +13,14 @@ from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.properties import check_properties
 from strudel.data.bits import pack_columns
-from strudel.data.validation import check_binary, slices
+from strudel.data.validation import check_binary, check_evidence, check_partial, slices
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import log_density_in
 from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import mixture_flow_log_likelihood
 from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.probabilities import log_probabilities
+from strudel.tables.coded_rows import coded_table
 
 BLOCK_CELLS = 2**25  # cells packed at a time, so that a million rows need little extra memory
 
@@ -53,6 +54,39 @@ def log_likelihood(model: Model, X: ArrayLike, *, device: Any = "cpu") -> FloatA
     model = model_of(model)
     table, _ = check_binary(X, n_vars=model.n_vars, feature_names=model.feature_names)
     return rows_log_likelihood(model, table, find_device(device)) + log_density_in(model, X)
+
+
+@by_block("X")
+def observed_log_likelihood(model: Model, X: Any) -> FloatArray:
+    """Log-likelihood of the known values of every row; unknown ones (NaN) are summed out.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        Smooth and decomposable.
+    X : array-like or frame of shape (n_rows, n_columns)
+        The columns of the model, NaN or None where a value is unknown. A frame may have them in any
+        order, and lack some.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Exact natural logs; ``-inf`` where a row is impossible.
+
+    Examples
+    --------
+    >>> from strudel.circuits import figure_1_circuit
+    >>> observed_log_likelihood(figure_1_circuit(), [[1, np.nan, 0, 1]]).round(2)
+    array([-1.63])
+    """
+    model = model_of(model)
+    code, names = model.table_code, model.feature_names
+    if code is not None:
+        rows: Any = coded_table(X, code, "X", may_be_missing=True)
+        if rows is None:  # they are the variables already
+            rows = check_evidence(X, n_vars=model.n_vars, feature_names=tuple(names or ()))
+        return rows_log_likelihood(model, rows) + log_density_in(model, X)
+    return rows_log_likelihood(model, check_partial(X, n_vars=model.n_vars, feature_names=names)[0])
 
 
 def rows_log_likelihood(model: Model, rows: AnyArray, device: Any = None) -> FloatArray:

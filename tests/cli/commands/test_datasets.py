@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from strudel.cli.commands.datasets import SIZES
+from strudel.cli.datasets import SIZES
 from strudel.data.datasets import dataset_names, load_dataset
 
 

@@ -102,7 +102,7 @@ def test_inputs_are_never_overwritten(run, model, unseen):
 
 
 def test_a_failed_write_leaves_the_old_file(run, model, tmp_path, monkeypatch):
-    import strudel.cli.commands.sample as command
+    import strudel.cli.files as command
 
     def fail(names, rows, separator):
         yield "half"

@@ -89,7 +89,7 @@ def test_columns_that_the_model_does_not_know_are_left_out_and_said(
             "it lacks 'milk', 'sugar', 'cake', and has 'ale'",
         ),
         (("coffee", "tea"), "has only 2 of the 5 columns of the model"),
-        (None, "4 columns, but the model has 5"),
+        (None, "has 4 features, but Strudel is expecting 5 features"),
     ],
 )
 def test_other_columns_are_refused(run, model, make_table, unseen_rows, names, words):

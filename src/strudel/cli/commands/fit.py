@@ -7,18 +7,13 @@ from __future__ import annotations
 
 import math
 import time
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from strudel.cli.cluster import SchedulerOption, WorkersOption, use_workers
-from strudel.cli.commands.score import mean_log_likelihood
 from strudel.cli.console import (
-    InputError,
     JsonOption,
-    bits_per_dimension,
     caught_warnings,
     note,
     print_json,
@@ -49,7 +44,6 @@ from strudel.cli.fit_report import (
 from strudel.cli.fit_tables import read_tables
 from strudel.cli.input_tables import count_rows
 from strudel.cli.outputs import check_is_model_file, check_output
-from strudel.cli.partitioned_files import is_glob, is_partitioned
 from strudel.cli.progress import CircuitProgress, MixtureProgress
 from strudel.cli.shell_completion import complete_data
 from strudel.cli.table_columns import read_drop
@@ -67,9 +61,7 @@ def fit(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A csv, tsv, .data, npy, npz or parquet file, a dataset, or - for csv on stdin; "
-            "partitioned: 'visits/*.parquet' in quotes, a folder of parquet files, or a zarr "
-            "folder.",
+            help="A csv, tsv, .data, npy, npz or parquet file, a dataset, or - for csv on stdin.",
             autocompletion=complete_data,
         ),
     ],
@@ -211,16 +203,11 @@ def fit(
         bool,
         typer.Option("--quiet", "-q", rich_help_panel=OUTPUT, help="No progress, no tables."),
     ] = False,
-    workers: WorkersOption = None,
-    scheduler: SchedulerOption = None,
 ) -> None:
     """Learn a circuit, a mixture of circuits or a classifier, and write it to a file.
 
     A dataset brings its own validation and test rows; unknown values (empty, ?, NA) are summed out.
     Ctrl-C or SIGTERM ends the search and keeps the best model so far.
-
-    Partitioned tables are never in memory as a whole: rows stay on the workers (--workers,
-    --scheduler), or are read one partition at a time.
     """
     if target is not None:
         check_for_classifier(context)
@@ -244,54 +231,50 @@ def fit(
     check_output(path, "the model", (data, valid, test, vtree, constraint), ".strudel")
     check_is_model_file(path)
     if target is not None:
-        if is_partitioned(data):
-            raise InputError(f"--target needs all rows in one file, but {data!r} is partitioned.")
         classifier = classifier_estimator(given, settings or [])
         tables = {"train": data} | ({} if test is None else {"test": test})
         fit_classifier(classifier, target, tables, path, read_drop(drop), as_json, quiet)
         return
     model = density_estimator(given, settings or [])
     formula = None if constraint is None else read_constraint(constraint)
-    with use_workers(workers, scheduler, quiet) as n_workers:
-        started = time.perf_counter()
-        parts = read_tables(
-            data,
-            valid,
-            test,
-            has_columns=model.columns is not None,
-            dropped=read_drop(drop),
-            n_workers=n_workers,
-        )
-        train = parts["train"]
-        if formula is not None:
-            is_coded = model.columns is not None or isinstance(train.X, RawTable)
-            model.constraint = formula if is_coded else number_variables(formula, train)
-        reading = time.perf_counter() - started
-        started, before = now(), compiled()
-        X_valid = parts["valid"].X if "valid" in parts else None
-        live: Any = MixtureProgress(quiet)
-        if model.is_single:
-            live = CircuitProgress(options_of(model)["patience"], quiet)
-        with caught_warnings() as messages, live as progress:
-            model.fit(train.X, X_valid=X_valid, callback=progress.update)
-        learning, compiling = now() - started, (compiled() - before).seconds
-        if isinstance(formula, str):  # which a file can hold
-            model.constraint = formula
-        likelihood = {
-            part: value
-            for part, value in model.log_likelihoods_._asdict().items()
-            if not math.isnan(value)
-        }
-        _keep(model, train, path, likelihood)  # before partitioned rows are read once more
-        try:
-            if "test" in parts:
-                likelihood["test"] = mean_log_likelihood(model, parts["test"].X)
-                _keep(model, train, path, likelihood)
-            n_rows = {part: count_rows(table) for part, table in parts.items()}
-            independent = independent_log_likelihoods(model, parts)
-        except (Exception, KeyboardInterrupt):  # partitioned test rows are only seen now
-            note(f"wrote {path}, but could not score all rows")
-            raise
+    started = time.perf_counter()
+    parts = read_tables(
+        data,
+        valid,
+        test,
+        has_columns=model.columns is not None,
+        dropped=read_drop(drop),
+    )
+    train = parts["train"]
+    if formula is not None:
+        is_coded = model.columns is not None or isinstance(train.X, RawTable)
+        model.constraint = formula if is_coded else number_variables(formula, train)
+    reading = time.perf_counter() - started
+    started, before = now(), compiled()
+    X_valid = parts["valid"].X if "valid" in parts else None
+    live: Any = MixtureProgress(quiet)
+    if model.is_single:
+        live = CircuitProgress(options_of(model)["patience"], quiet)
+    with caught_warnings() as messages, live as progress:
+        model.fit(train.X, X_valid=X_valid, callback=progress.update)
+    learning, compiling = now() - started, (compiled() - before).seconds
+    if isinstance(formula, str):  # which a file can hold
+        model.constraint = formula
+    likelihood = {
+        part: value
+        for part, value in model.log_likelihoods_._asdict().items()
+        if not math.isnan(value)
+    }
+    _keep(model, train, path, likelihood)  # before partitioned rows are read once more
+    try:
+        if "test" in parts:
+            likelihood["test"] = model.score(parts["test"].X)
+            _keep(model, train, path, likelihood)
+        n_rows = {part: count_rows(table) for part, table in parts.items()}
+        independent = independent_log_likelihoods(model, parts)
+    except (Exception, KeyboardInterrupt):  # partitioned test rows are only seen now
+        note(f"wrote {path}, but could not score all rows")
+        raise
     report = report_of(model) | {
         "log_likelihood": likelihood,
         "independent_columns": independent,
@@ -324,14 +307,16 @@ def _encoder(edges: dict[str, list[Any]], is_classifier: bool) -> Any:
     return TableEncoder(edges=edges, unknown="missing" if is_classifier else "error")
 
 
+def bits_per_dimension(mean_log_likelihood: float, n_vars: int) -> float:
+    """Mean code length per variable, in bits."""
+    return -mean_log_likelihood / (math.log(2) * n_vars)
+
+
 def default_output(data: str) -> Path:
     """DATA's name with the ending of a model, in the current folder."""
     if data == "-":
         return Path("model.strudel")
-    if is_glob(data):  # the folder's name, of a folder without a pattern
-        plain = takewhile(lambda name: not is_glob(name), Path(data).parts[:-1])
-        return Path(f"{Path(*plain).name or 'model'}.strudel")
-    name = Path(data).name.removesuffix(".gz").removesuffix(".zarr")
+    name = Path(data).name.removesuffix(".gz")
     stem = Path(name).stem if Path(data).is_file() else name
     return Path(f"{stem}.strudel")
 
@@ -342,9 +327,7 @@ def _keep(model: Any, train: Table, path: Path, likelihood: dict[str, float]) ->
 
     if train.feature_names is not None and model.circuit_.table_code is None:
         model.circuit_ = model.circuit_.with_names(train.feature_names)
-    source = Path(train.source)
-    source_name = "/".join(source.parts[-2:]) if is_glob(train.source) else source.name
-    facts = {"source": source_name, "log_likelihood": likelihood}
+    facts = {"source": Path(train.source).name, "log_likelihood": likelihood}
     save(model, path, provenance=facts)
 
 

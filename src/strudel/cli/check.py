@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,15 +15,15 @@ from strudel.cli.console import (
     show_table,
     warnings_as_notes,
 )
-from strudel.cli.input_tables import match_columns, read_frame_rows, read_rows
-from strudel.cli.model_files import ForceOption, ModelArgument, read_file, read_model
-from strudel.cli.outputs import check_output
-from strudel.cli.shell_completion import complete_data
-from strudel.cli.table_columns import model_columns, to_frame
-
-if TYPE_CHECKING:
-    from strudel.queries import Check
-    from strudel.queries.model import Model
+from strudel.cli.files import (
+    ForceOption,
+    ModelArgument,
+    check_output,
+    complete_data,
+    read_file,
+    read_model,
+    read_rows,
+)
 
 
 def check(
@@ -55,10 +55,20 @@ def check(
     rows (z), their mutual information in both, and the share that differs most surely. Pairs whose
     dependence the rows show and the model has lost are told in a sentence each.
     """
+    from strudel import queries
+
     if picture is not None:
         _check_picture(picture, model, data)
-    with warnings_as_notes():
-        found = read_file(model, force).check() if data is None else _check(model, data, force)
+    with warnings_as_notes(data or ""):
+        if data is None:
+            held = read_file(model, force)
+            if not hasattr(held, "check"):
+                raise InputError(
+                    f"{str(model)!r} holds a {type(held).__name__}: give DATA as well."
+                )
+            found = held.check()
+        else:
+            found = queries.check(read_model(model, force), read_rows(data))
         if picture is not None:
             _draw(found, picture, model.name)
     sentences = found.sentences()
@@ -90,20 +100,6 @@ def check(
         say(f"wrote {picture}")
 
 
-def _check(path: Path, data: str, force: bool) -> Check:
-    """The model of a file against the rows of a table."""
-    from strudel import queries
-
-    model: Model = read_model(path, force)
-    rows: Any
-    if model.table_code is None:
-        rows = match_columns(read_rows(data), model.n_vars, model.feature_names, "the model").X
-    else:
-        raw, source = read_frame_rows(data)
-        rows = to_frame(model_columns(model.table_code, raw, source))
-    return queries.check(model, rows)
-
-
 def _check_picture(path: Path, model: Path, data: str | None) -> None:
     from strudel.plotting.canvas import ENDINGS
 
@@ -115,7 +111,7 @@ def _check_picture(path: Path, model: Path, data: str | None) -> None:
     check_output(path, "the picture", {str(model), data}, path.suffix)
 
 
-def _draw(found: Check, path: Path, title: str) -> None:
+def _draw(found: Any, path: Path, title: str) -> None:
     from strudel.plotting.canvas import new_figure, save_figure
 
     figure = new_figure(7.0, 6.0)

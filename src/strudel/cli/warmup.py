@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import Any
 
 from strudel.cli.console import JsonOption, print_json, say
-from strudel.cli.progress import line_of
-
-if TYPE_CHECKING:
-    from strudel._compiling import Compiled
 
 
 def warmup(as_json: JsonOption = False) -> None:
@@ -19,19 +15,15 @@ def warmup(as_json: JsonOption = False) -> None:
     Otherwise each function is compiled when it is used for the first time, once per installation.
     The compiled code goes beside the package, or to NUMBA_CACHE_DIR.
     """
-    from rich.progress import SpinnerColumn, TextColumn
+    from rich.console import Console
 
-    from strudel.models.warm_up import warmup as compile_all
+    from strudel import warmup as compile_all
 
     is_live = sys.stderr.isatty()
-    line = line_of(SpinnerColumn(), TextColumn("{task.description}"))
-    task = line.add_task("compiling, once per installation", total=None)
+    line = Console(stderr=True).status("compiling, once per installation")
 
-    def show(work: str, done: Compiled) -> None:
-        line.update(
-            task,
-            description=f"compiling {work}: {done.n_functions} functions, {done.seconds:.0f} s",
-        )
+    def show(work: str, done: Any) -> None:
+        line.update(f"compiling {work}: {done.n_functions} functions, {done.seconds:.0f} s")
 
     with line if is_live else nullcontext():
         done = compile_all(show if is_live else None)

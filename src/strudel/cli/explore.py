@@ -1,8 +1,4 @@
-"""`strudel explore`: a model as one HTML page to click on.
-
-In:  a model file, or a file of another program.
-Out: an HTML file; complete or not at all.
-"""
+"""`strudel explore`: a model as one HTML page to click on."""
 
 from __future__ import annotations
 
@@ -12,11 +8,14 @@ from typing import Annotated
 import typer
 
 from strudel.cli.console import InputError, JsonOption, print_json, say
-from strudel.cli.model_files import ForceOption, read_any
-from strudel.cli.outputs import check_output
-from strudel.cli.shell_completion import complete_model
-
-ENDING = ".html"
+from strudel.cli.files import (
+    ForceOption,
+    check_output,
+    complete_model,
+    is_device,
+    is_of_others,
+    read_file,
+)
 
 
 def explore(
@@ -50,14 +49,15 @@ def explore(
     The page is one file with the model inside, and no rows of data. It opens in any browser,
     without a server or a network: click on a value, and every other column answers.
     """
-    from strudel.explorer.page import explore as write_page
+    from strudel import explore as write_page
+    from strudel.io import read
 
     stem = Path(model.name.removesuffix(".gz")).stem
-    path = output or Path(f"{stem}{ENDING}")
-    if path.suffix not in (ENDING, ".htm") and not (path.exists() and not path.is_file()):
-        raise InputError(f"a page is a {ENDING} file, but -o says {str(path)!r}.")
-    check_output(path, "the page", {str(model)}, path.suffix)
-    held = read_any(model, force)
+    path = output or Path(f"{stem}.html")
+    if path.suffix not in (".html", ".htm") and not is_device(path):
+        raise InputError(f"a page is a .html file, but -o says {str(path)!r}.")
+    check_output(path, "the page", {model}, path.suffix)
+    held = read(model) if is_of_others(model) and model.is_file() else read_file(model, force)
     page = write_page(held, path, target=target, title=title or stem)
     if as_json:
         report = {"model": model, "title": page.title, "output": path}

@@ -1,0 +1,315 @@
+"""What is typed for models, tables and files: what a shell offers, how each is read and written.
+
+In:  arguments.
+Out: models and frames; files, which are checked before the work, and complete or not there at all.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from strudel._files import complete_file
+from strudel.cli.console import InputError, note
+
+SPLITS = ("train", "valid", "test")
+READABLE = (".csv", ".tsv", ".txt", ".data", ".npy", ".npz", ".parquet", ".feather", ".gz")
+WRITABLE = (".csv", ".tsv", ".parquet")
+BLOCK_ROWS = 2**14  # rows of 0 and 1 made text at a time
+
+
+# What a shell offers when Tab is pressed; `strudel --install-completion` sets it up
+
+
+def complete_data(incomplete: str) -> list[str]:
+    """Datasets by name, tables and folders."""
+    from strudel.data import dataset_names
+    from strudel.tables.columns import EXAMPLE
+
+    names = [name for name in (*dataset_names(), EXAMPLE) if name.startswith(incomplete)]
+    return names + _files(incomplete, READABLE)
+
+
+def complete_model(incomplete: str) -> list[str]:
+    """Model files and folders."""
+    return _files(incomplete, (".strudel",))
+
+
+def complete_from(values: Iterable[str]) -> Callable[[str], list[str]]:
+    """A function that offers a few values."""
+    offered = [str(value) for value in values]
+    return lambda incomplete: [value for value in offered if value.startswith(incomplete)]
+
+
+def _files(incomplete: str, endings: tuple[str, ...]) -> list[str]:
+    """What begins like this; a folder ends in a slash, so that one can go on."""
+    folder, slash, start = incomplete.rpartition("/")
+    try:
+        entries = sorted(Path(folder + slash or ".").expanduser().iterdir())
+    except OSError:
+        return []
+    return [
+        folder + slash + entry.name + ("/" if entry.is_dir() else "")
+        for entry in entries
+        if entry.name.startswith(start)
+        and (start or not entry.name.startswith("."))
+        and (entry.is_dir() or entry.suffix.lower() in endings)
+    ]
+
+
+ModelArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="A .strudel file, as `strudel fit` writes it.",
+        autocompletion=complete_model,
+    ),
+]
+DataArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A table, a dataset (its test rows), NAME:train or NAME:valid, or - for stdin.",
+        autocompletion=complete_data,
+    ),
+]
+ForceOption = Annotated[
+    bool,
+    typer.Option("--force", help="Read a model file that was changed after it was saved."),
+]
+RowsOutput = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        rich_help_panel="Output",
+        help="Write a csv, tsv or parquet file instead of stdout.",
+    ),
+]
+GivenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--given",
+        metavar="TEXT|TABLE",
+        help="What is known, as in 'sex=f, age>=30' or 'x1=1 or x2=0'; or a table with some of the "
+        "columns.",
+    ),
+]
+
+
+# Models
+
+
+def read_file(path: Path, force: bool = False) -> Any:
+    """The circuit, mixture or fitted estimator in a file."""
+    from strudel.io import load
+
+    return load(_checked(path), verify=not force)
+
+
+def read_held(path: Path, force: bool = False) -> Any:
+    """What a model file, or one of another program, holds without an estimator around it."""
+    from strudel.io import read
+    from strudel.io.model_file import load_held_model
+    from strudel.io.model_states import HeldModel
+
+    if is_of_others(path) and path.is_file():
+        found = read(path)
+        return HeldModel(type(found).__name__, found, {}, None)
+    return load_held_model(_checked(path), verify=not force)
+
+
+def read_model(path: Path, force: bool = False) -> Any:
+    """The circuit or mixture in a model file, which the queries ask."""
+    from strudel.io.model_file import load_held_model
+    from strudel.queries.model import model_of
+
+    return model_of(load_held_model(_checked(path), verify=not force).model)
+
+
+def _checked(path: Path) -> Path:
+    if not path.exists():
+        raise InputError(f"there is no model file {str(path)!r}. `strudel fit` writes one.")
+    if path.is_dir():
+        raise InputError(f"{str(path)!r} is a folder, not a model file.")
+    return path
+
+
+def is_of_others(path: Path) -> bool:
+    """Whether a file has the ending of another program's format."""
+    from strudel.io.formats.text import bare_suffix
+    from strudel.io.read_write import FORMATS
+
+    return bare_suffix(path) in FORMATS
+
+
+# Tables that are read
+
+
+def read_rows(source: str, split: str = "test") -> Any:
+    """A frame of a file, of stdin, or of one part of a dataset: ``nltcs`` or ``nltcs:train``."""
+    from strudel.io import read_table
+
+    name, _, named = source.rpartition(":")
+    if named in SPLITS and not Path(source).exists():
+        source, split = name, named
+    frame = read_table(source, split=split)
+    for name, column in frame.select_dtypes("floating").items():
+        n_infinite = int(column.abs().eq(float("inf")).sum())
+        if n_infinite:
+            note(
+                f"note: column {name!r} of {source} is infinite in {n_infinite:,} of "
+                f"{len(frame):,} rows, which are counted in its first or last cell"
+            )
+    return frame
+
+
+def is_table(text: str, model: Any) -> bool:
+    """Whether this names a table, and does not say something about columns."""
+    if Path(text).exists() or text == "-":
+        return True
+    is_said = any(sign in text for sign in ("=", "<", ">", "&", "|", "~", "!", "(", " in "))
+    return not is_said and text not in column_names(model)
+
+
+def column_names(model: Any) -> tuple[str, ...]:
+    """The columns of a model, as people know them."""
+    from strudel._names import names_of
+
+    code = model.table_code
+    return names_of(model.n_vars, model.feature_names) if code is None else code.names
+
+
+# Files that are written
+
+
+def check_output(path: Path, what: str, inputs: Iterable[Any], ending: str) -> Path:
+    """The path, if writing there destroys nothing but an older file of the same ending."""
+    if path.is_dir():
+        raise InputError(f"cannot write {what} to {str(path)!r}: it is a folder.")
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {what} to {str(path)!r}: its folder does not exist.")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"cannot write {what} to {str(path)!r}: its folder is read-only.")
+    if any(source and _is_same_file(Path(source), path) for source in inputs):
+        raise InputError(f"{what} would overwrite an input, {str(path)!r}.")
+    if path.is_file() and path.suffix != ending:
+        raise InputError(
+            f"{str(path)!r} exists and is not a {ending} file. "
+            "Give -o another name, or remove it first."
+        )
+    return path
+
+
+def check_table_output(path: Path | None, what: str, *inputs: Any) -> None:
+    """Refuse a path where no table can be written; none is stdout."""
+    if path is None:
+        return
+    if path.suffix not in WRITABLE and not path.is_dir() and not is_device(path):
+        raise InputError(
+            f"a table is a {', '.join(WRITABLE[:-1])} or {WRITABLE[-1]} file, "
+            f"but -o says {str(path)!r}."
+        )
+    if path.suffix == ".parquet" and not find_spec("pyarrow"):
+        raise InputError(
+            f"{str(path)!r} needs pyarrow: pip install 'strudel-pc[frames]', or give -o a .csv "
+            "file."
+        )
+    check_output(path, what, inputs, path.suffix)
+
+
+def is_device(path: Path) -> bool:
+    """Whether this is a device or a pipe, which has no ending."""
+    return path.exists() and not path.is_file()
+
+
+def _is_same_file(source: Path, path: Path) -> bool:
+    """Whether two paths lead to one file, however they are written and through whatever links."""
+    return os.path.realpath(source) == os.path.realpath(path) or (
+        source.exists() and path.exists() and source.samefile(path)
+    )
+
+
+def write_rows(path: Path | None, table: Any, names: Iterable[Any] = ()) -> None:
+    """Columns as parquet, tsv or csv, by the ending of the path; as csv to stdout."""
+    if path is None:
+        sys.stdout.writelines(_csv(table, names, ","))
+    elif path.suffix == ".parquet":
+        import narwhals as nw
+
+        cells = {name: _of_one_type(own) for name, own in columns_of(table, names).items()}
+        frame = nw.from_dict(cells, backend="pyarrow")
+        with complete_file(path) as unfinished:
+            frame.write_parquet(unfinished)
+    else:
+        write_text(path, _csv(table, names, "\t" if path.suffix == ".tsv" else ","))
+
+
+def _of_one_type(cells: list[Any]) -> list[Any]:
+    """Numbers as floats where some are, other mixed values as text: a column has one type."""
+    types = {type(cell) for cell in cells if cell is not None}
+    if len(types) < 2:
+        return cells
+    make: Callable[[Any], Any] = float if types <= {int, float} else str
+    return [None if cell is None else make(cell) for cell in cells]
+
+
+def write_text(path: Path, pieces: Iterable[str]) -> None:
+    """Write text, complete or not at all."""
+    with (
+        complete_file(path) as unfinished,
+        unfinished.open("w", encoding="utf-8", newline="") as file,
+    ):
+        file.writelines(pieces)
+
+
+def columns_of(table: Any, names: Iterable[Any] = ()) -> dict[Any, list[Any]]:
+    """Cells by column, None where one is missing; of a frame, or of an array and its names."""
+    if isinstance(table, np.ndarray):
+        return dict(zip(names, table.T.tolist(), strict=True))
+    if isinstance(table, dict):
+        return table
+    import narwhals as nw
+
+    columns = nw.from_native(table, eager_only=True).iter_columns()
+    return {column.name: _cells(column) for column in columns}
+
+
+def _cells(column: Any) -> list[Any]:
+    is_missing = column.is_null().to_list()
+    cells = zip(column.to_list(), is_missing, strict=True)
+    return [None if is_gap else cell for cell, is_gap in cells]
+
+
+def _csv(table: Any, names: Iterable[Any], separator: str) -> Iterator[str]:
+    """Text in pieces, so that a million rows of 0 and 1 need little memory."""
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=separator, lineterminator="\n")
+    is_zero_one = isinstance(table, np.ndarray) and table.dtype == np.uint8
+    columns = {} if is_zero_one else columns_of(table, names)
+    writer.writerow(columns or names)
+    if not is_zero_one:
+        writer.writerows(zip(*(map(_as_text, cells) for cells in columns.values()), strict=True))
+    yield text.getvalue()
+    for start in range(0, len(table) if is_zero_one else 0, BLOCK_ROWS):
+        block = table[start : start + BLOCK_ROWS]
+        cells = bytearray(f"0{separator}".encode()) * block.size
+        cells[::2] = (block + ord("0")).tobytes()
+        cells[2 * block.shape[1] - 1 :: 2 * block.shape[1]] = b"\n" * len(block)
+        yield cells.decode("ascii")
+
+
+def _as_text(cell: Any) -> Any:
+    """A value as csv has it."""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    return "" if cell is None else cell

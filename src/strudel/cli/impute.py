@@ -1,0 +1,90 @@
+"""`strudel impute`: a table with its gaps filled."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from strudel.cli.console import JsonOption, note, print_json, warnings_as_notes
+from strudel.cli.files import (
+    DataArgument,
+    ForceOption,
+    ModelArgument,
+    RowsOutput,
+    check_table_output,
+    column_names,
+    columns_of,
+    read_file,
+    read_rows,
+    write_rows,
+)
+
+
+class Strategy(StrEnum):
+    """What to fill in."""
+
+    auto = "auto"
+    map = "map"
+    mean = "mean"
+    sample = "sample"
+
+
+def impute(
+    model: ModelArgument,
+    data: DataArgument,
+    output: RowsOutput = None,
+    strategy: Annotated[
+        Strategy,
+        typer.Option(
+            help="The mean of numbers and the most probable value of all else; the values that are "
+            "most probable together; the mean of each, of 0/1 columns also; or a draw."
+        ),
+    ] = Strategy.auto,
+    fill_structural: Annotated[
+        bool,
+        typer.Option("--fill-structural", help="Also fill values that are missing by rule."),
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Makes draws repeatable.", min=0)] = 0,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Fill the gaps of a table; known values, and columns that the model does not know, stay.
+
+    The mean of a 0/1 column is the probability of 1, that of numbers and dates their mean; other
+    columns get their most probable value. A classifier fills its inputs and its class. Values that
+    are missing by a rule of the table that was learned from, as pregnancies of men, stay empty.
+    """
+    from strudel import StrudelImputer
+    from strudel.queries.model import model_of
+
+    check_table_output(output, "the rows", model, data)
+    held, rows = read_file(model, force), read_rows(data)
+    names = column_names(model_of(held))
+    has_names = all(isinstance(name, str) for name in rows.columns)
+    if not has_names and len(rows.columns) == len(names) - 1 and hasattr(held, "classes_"):
+        rows[len(rows.columns)] = None  # the class, of which nothing is known
+    imputer = StrudelImputer(
+        held, strategy=strategy.value, fill_structural=fill_structural, random_state=seed
+    )
+    with warnings_as_notes(data):
+        filled = imputer.fit_transform(rows)
+    columns, known = columns_of(filled), columns_of(rows)
+    for name, cells in known.items():  # as they were, in a column that is now of another type
+        columns[name] = [
+            one if own is None else own for own, one in zip(cells, columns[name], strict=True)
+        ]
+    n_filled = sum(
+        known.get(name, [None] * len(rows)).count(None) - cells.count(None)
+        for name, cells in columns.items()
+    )
+    if not has_names:
+        columns = dict(zip(names, columns.values(), strict=True))
+    report: dict[str, Any] = {"n_rows": len(rows), "n_filled": n_filled, "output": output}
+    if output is not None or not as_json:
+        write_rows(output, columns)
+    if as_json:
+        print_json(report | ({} if output is not None else {"columns": columns}))
+    elif output is not None:
+        note(f"filled {n_filled:,} gaps in {len(rows):,} rows and wrote them to {output}")

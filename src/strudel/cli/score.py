@@ -1,0 +1,59 @@
+"""`strudel score`: how probable a model finds rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from strudel.cli.console import JsonOption, print_json, show_facts, warnings_as_notes
+from strudel.cli.files import (
+    DataArgument,
+    ForceOption,
+    ModelArgument,
+    RowsOutput,
+    check_table_output,
+    column_names,
+    read_model,
+    read_rows,
+    write_rows,
+)
+
+
+def score(
+    model: ModelArgument,
+    data: DataArgument,
+    output: RowsOutput = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Score rows by how probable they are under a model.
+
+    Prints their mean log-likelihood (natural log), and the same as bits per dimension; with -o also
+    one log-likelihood per row. Unknown values (empty, ?, NA) are summed out exactly. Columns are
+    matched by name when both the model and the table have names.
+    """
+    from strudel.queries import observed_log_likelihood
+
+    check_table_output(output, "the values", model, data)
+    held, rows = read_model(model, force), read_rows(data)
+    with warnings_as_notes(data):
+        values = observed_log_likelihood(held, rows)
+    has_names = all(isinstance(name, str) for name in rows.columns)
+    known = rows.reindex(columns=list(column_names(held))) if has_names else rows
+    mean = float(values.mean())
+    facts = {
+        "mean log-likelihood": mean,
+        "bits per dimension": -mean / (math.log(2) * held.n_vars),
+        "rows": len(values),
+        "rows with probability zero": int(np.isneginf(values).sum()),
+        "rows with unknown values": int(known.isna().any(axis=1).sum()),
+    }
+    if output is not None:
+        write_rows(output, {"row": list(range(len(values))), "log_likelihood": values.tolist()})
+    if as_json:
+        names = ("log_likelihood", "bits_per_dimension", "n_rows", "n_impossible", "n_incomplete")
+        report = dict(zip(names, facts.values(), strict=True))
+        print_json(report | {"model": model, "data": data, "output": output})
+        return
+    show_facts("", facts if output is None else facts | {"values per row": output})
