@@ -19,12 +19,7 @@ def plotting(module: str) -> Any:
 
 
 class Shown:
-    """Something that notebooks show as a table of sizes and a drawing."""
+    """Something that notebooks show as a table of sizes and a picture."""
 
     def _repr_html_(self) -> str:
         return str(plotting("notebook").html_of(self))
-
-    def _repr_svg_(self) -> str | None:
-        """The drawing alone; None if it would be too large."""
-        svg: str | None = plotting("notebook").svg_of(self)
-        return svg

@@ -1,6 +1,5 @@
 """Facts about what notebooks show."""
 
-import re
 from xml.etree import ElementTree
 
 import numpy as np
@@ -11,12 +10,9 @@ from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.learning.history import History
 from strudel.models.strudel import Strudel
-from strudel.plotting.notebook import html_of, svg_of
-from strudel.tables.encoder import TableEncoder
+from strudel.plotting.notebook import html_of
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import balanced_vtree, linear_vtree
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def mixture_with(weights):
@@ -62,72 +58,31 @@ THINGS = {
 
 
 @pytest.mark.parametrize("thing", THINGS.values(), ids=THINGS)
-def test_html_is_well_formed_small_and_in_the_colours_of_the_page(thing):
+def test_html_is_well_formed_small_and_has_a_table_and_a_picture(thing):
     html = thing._repr_html_()
-    ElementTree.fromstring(html)
-    assert len(html) < 100_000
-    assert "white" not in html
-    assert "#fff" not in html
-    for link in ("href", "src=", "<script"):
-        assert link not in html
+    root = ElementTree.fromstring(html)
+    assert len(html) < 250_000
+    assert root.find("table/caption").text == type(thing).__name__
+    has_steps = not isinstance(thing, History) or len(thing) > 1
+    assert [image.get("src")[:22] for image in root.iter("img")] == [
+        "data:image/png;base64,"
+    ] * has_steps
 
 
-@pytest.mark.parametrize("thing", THINGS.values(), ids=THINGS)
-def test_everything_lies_inside_the_svg(thing):
-    svg = svg_of(thing)
-    if svg is None:
-        assert isinstance(thing, History)
-        assert len(thing) < 2
-        return
-    root = ElementTree.fromstring(svg)
-    width, height = float(root.get("width")), float(root.get("height"))
-    points = []
-    for box in root.iter(f"{SVG}rect"):
-        x, y = float(box.get("x")), float(box.get("y"))
-        points += [(x, y), (x + float(box.get("width")), y + float(box.get("height")))]
-    for disc in root.iter(f"{SVG}circle"):
-        x, y, radius = (float(disc.get(name)) for name in ("cx", "cy", "r"))
-        points += [(x - radius, y - radius), (x + radius, y + radius)]
-    points += [(float(text.get("x")), float(text.get("y"))) for text in root.iter(f"{SVG}text")]
-    for path in root.iter(f"{SVG}path"):
-        found = re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", path.get("d"))
-        points += [(float(x), float(y)) for x, y in found]
-    x, y = np.array(points).T
-    assert x.min() >= -0.5
-    assert y.min() >= -0.5
-    assert x.max() <= width + 0.5
-    assert y.max() <= height + 0.5
+def cells_of(thing):
+    root = ElementTree.fromstring(thing._repr_html_())
+    return {row.find("th").text: row.find("td").text for row in root.iter("tr")}
 
 
-def test_svg_shows_all_names_and_parameters_of_a_small_circuit():
-    root = ElementTree.fromstring(figure_1_circuit()._repr_svg_())
-    texts = [text.text for text in root.iter(f"{SVG}text")]
-    assert {"X1", "¬X1", "X4", "¬X4", "0.9"} <= set(texts)
-    assert len(list(root.iter(f"{SVG}circle"))) == 15
-
-
-def test_a_large_circuit_has_a_disc_for_every_part_of_its_vtree():
-    circuit = compile_factorized(balanced_vtree(60))
-    root = ElementTree.fromstring(svg_of(circuit))
-    assert len(list(root.iter(f"{SVG}circle"))) == circuit.vtree.n_nodes
-    assert ">60<" in html_of(circuit)
-
-
-def test_a_mixture_shows_its_size_and_weights():
-    root = ElementTree.fromstring(mixture_with([0.2, 0.5, 0.3])._repr_html_())
-    cells = {row.find("th").text: row.find("td").text for row in root.iter("tr")}
+def test_a_mixture_shows_its_size():
+    cells = cells_of(mixture_with([0.2, 0.5, 0.3]))
     assert (cells["components"], cells["edges"], cells["parameters"]) == ("3", "16", "45")
-    bars = [float(bar.get("height")) for bar in root.iter(f"{SVG}rect")]
-    np.testing.assert_allclose(np.array(bars) / sum(bars), [0.5, 0.3, 0.2], atol=1e-3)
-    (text,) = root.iter(f"{SVG}text")
-    assert text.text == "weights: 0.5 to 0.2"
 
 
 def test_a_history_says_what_was_kept_and_why_it_stopped():
-    root = ElementTree.fromstring(history_of(50)._repr_html_())
-    cells = {row.find("th").text: row.find("td").text for row in root.iter("tr")}
+    cells = cells_of(history_of(50))
     assert (cells["splits"], cells["kept"], cells["stopped because"]) == ("49", "48", "patience")
-    assert "validation" not in history_of(9, valid=np.nan)._repr_html_().split("<svg")[0]
+    assert "validation" not in cells_of(history_of(9, valid=np.nan))
 
 
 def test_a_fitted_estimator_adds_what_it_learned_to_the_diagram_of_scikit_learn():
@@ -140,12 +95,3 @@ def test_a_fitted_estimator_adds_what_it_learned_to_the_diagram_of_scikit_learn(
     assert html_of(model.history_) in after
     assert html_of(model.circuit_) in model._repr_html_()
     assert html_of(model.circuit_) not in before
-
-
-def test_a_large_circuit_of_a_table_is_shown_by_column():
-    rows = [[f"town {number % 9} of the north", number % 50] for number in range(200)]
-    encoder = TableEncoder(n_bins=8)
-    model = Strudel(n_components=1, columns=encoder, random_state=0, max_splits=0).fit(rows)
-    assert model.circuit_.n_edges > 60
-    drawing = ElementTree.fromstring(svg_of(model.circuit_))
-    assert [text.text for text in drawing.iter(f"{SVG}text")] == ["x0", "x1"]
