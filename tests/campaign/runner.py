@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
-import sys
-import tempfile
 import time
 import traceback
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from campaign.densities import Densities
 from campaign.files import ModelFiles, Tables, TextFiles
 from campaign.kills import Kills
-from campaign.questions import Events, Modules, Options, Pages, Queries
+from campaign.questions import Options, Pages
 
 CAMPAIGNS = {
     "text": TextFiles,
     "models": ModelFiles,
     "tables": Tables,
     "densities": Densities,
-    "queries": Queries,
-    "events": Events,
     "options": Options,
-    "modules": Modules,
     "pages": Pages,
     "kills": Kills,
 }
@@ -47,21 +40,8 @@ class Counts:
     cases: int = 0
     answers: int = 0
     refused: int = 0
-    crashes: int = 0
-    hangs: int = 0
-    wrong: int = 0
     longest_refusal: int = 0
-    slowest: float = 0.0
-    seconds: float = 0.0
-    peak_megabytes: int = 0
     findings: list[str] = field(default_factory=list)
-
-    def add(self, other):
-        """Count what came of other cases, too."""
-        for name, value in asdict(other).items():
-            mine = getattr(self, name)
-            is_most = name in ("longest_refusal", "slowest", "peak_megabytes")
-            setattr(self, name, max(mine, value) if is_most else mine + value)
 
 
 def run(name, folder, seed, *, seconds=None, cases=None, first=0):
@@ -82,7 +62,6 @@ def run(name, folder, seed, *, seconds=None, cases=None, first=0):
     finally:
         for signal_number, handler in before.items():
             signal.signal(signal_number, handler)
-    counts.seconds += time.perf_counter() - started
     return counts
 
 
@@ -91,7 +70,6 @@ TIMERS = {signal.SIGPROF: (signal.ITIMER_PROF, HANG), signal.SIGALRM: (signal.IT
 
 def _one(campaign, counts, name, seed, number, timers):
     rng = np.random.default_rng([seed, number])
-    start = time.perf_counter()
     counts.cases += 1
     try:
         for timer, seconds in timers.values():
@@ -103,13 +81,10 @@ def _one(campaign, counts, name, seed, number, timers):
             counts.refused += 1
             counts.longest_refusal = max(counts.longest_refusal, length)
     except TooLong:
-        counts.hangs += 1
         counts.findings.append(f"{name} --seed {seed} --only {number}: more than {HANG:g} s")
     except AssertionError as error:
-        counts.wrong += 1
         counts.findings.append(f"{name} --seed {seed} --only {number}: {error}")
     except Exception as error:
-        counts.crashes += 1
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{last.filename.rpartition('strudel/')[2]}:{last.lineno}"
         words = f"{type(error).__name__}: {str(error)[:200]} ({place})"
@@ -117,7 +92,6 @@ def _one(campaign, counts, name, seed, number, timers):
     finally:
         for timer, _ in timers.values():
             signal.setitimer(timer, 0)
-    counts.slowest = max(counts.slowest, time.perf_counter() - start)
 
 
 def _stop(number, frame):
@@ -128,24 +102,3 @@ def _stop(number, frame):
             return
         frame = frame.f_back
     raise TooLong
-
-
-def peak_megabytes():
-    """The most memory this process has had."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak // (2**20 if sys.platform == "darwin" else 2**10)
-
-
-def do_one(name, seed, bound):
-    """One piece of work, in a folder of its own."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        counts = run(name, Path(folder), seed, **bound)
-    counts.peak_megabytes = peak_megabytes()
-    return counts
-
-
-def report_of(counts):
-    """Counts as plain values, without the findings."""
-    facts = asdict(counts)
-    facts.pop("findings")
-    return facts
