@@ -31,7 +31,7 @@ from strudel.circuits.on_device.flow_products import (
 from strudel.data.bits import pack_columns
 from strudel.layers import to_pyjuice
 from strudel.learning.mixtures.em import MixtureData, new_ensemble
-from strudel.learning.mixtures.rows_on_device import RowsOnDevice
+from strudel.learning.mixtures.on_device import RowsOnDevice
 from strudel.learning.options import Greedy, MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import first_circuit, grow
 

@@ -22,9 +22,8 @@ import numpy as np
 from strudel import load_dataset
 from strudel._types import AnyArray
 from strudel.data.bits import pack_columns
-from strudel.learning.mixtures.em import MixtureData
+from strudel.learning.mixtures.em import MixtureData, responsibilities
 from strudel.learning.mixtures.em_steps import Ensemble
-from strudel.learning.mixtures.first_responsibilities import responsibilities
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import first_circuit
 

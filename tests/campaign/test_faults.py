@@ -132,7 +132,7 @@ def test_an_allocation_that_fails_anywhere_in_a_fit_leaves_nothing_torn(
     X, Y = rows_of_kinds(seed=1, n_rows=30, n_vars=4), rows_of_kinds(n_rows=40, n_vars=4)
     before, wanted = clone(FITS[name]).fit(X), clone(FITS[name]).fit(Y)
     path = tmp_path / "fit.strudel"
-    monkeypatch.setattr("strudel.learning.best_so_far.SECONDS", 0.0)
+    monkeypatch.setattr("strudel.learning.progress.SECONDS", 0.0)
     with memory_for(0) as made:
         clone(FITS[name]).fit(Y, save_to=path)
     assert made[0] > 50

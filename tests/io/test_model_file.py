@@ -31,8 +31,8 @@ from strudel.errors import FileFormatError
 from strudel.io.archive import read_archive, write_archive
 from strudel.io.model_file import load, read_provenance, save
 from strudel.io.model_states import mixture_state
-from strudel.learning.history import MixtureHistory
 from strudel.learning.options import EM
+from strudel.learning.progress import MixtureHistory
 from strudel.models.strudel import Strudel
 from strudel.tables.encoder import TableEncoder
 from strudel.trees.vtree import Vtree, balanced_vtree

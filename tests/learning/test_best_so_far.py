@@ -24,7 +24,7 @@ def estimator(kind, **more):
 @pytest.fixture
 def always(monkeypatch):
     """Written after every step, not every minute."""
-    monkeypatch.setattr("strudel.learning.best_so_far.SECONDS", 0.0)
+    monkeypatch.setattr("strudel.learning.progress.SECONDS", 0.0)
 
 
 class KilledError(BaseException):

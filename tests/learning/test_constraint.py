@@ -20,8 +20,8 @@ from strategies import examples, seeds
 from strudel import Strudel, load, log_likelihood, log_marginal, sample, save, variables
 from strudel.data.bits import pack_columns
 from strudel.io.model_file import read_provenance
-from strudel.learning.constraint import constraint_circuit, restrict
 from strudel.learning.options import BaggedEM, SearchOptions
+from strudel.learning.prepared_rows import constraint_circuit, restrict
 from strudel.learning.search.learn_structure import first_circuit
 from strudel.logic import Cnf, exactly
 

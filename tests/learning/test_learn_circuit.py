@@ -5,7 +5,7 @@ import pytest
 
 from strudel import BestFirst, Greedy, Race, Strudel
 from strudel.errors import InterruptedWarning
-from strudel.learning import learn_circuit
+from strudel.learning import fit
 
 
 def clusters(seed, n_rows=300, n_vars=8):
@@ -51,16 +51,16 @@ def test_sampled_rows_are_kept_only_if_they_help():
 @pytest.mark.compiled
 @pytest.mark.parametrize(("few_variables", "n_sampled"), [(8, 280), (7, 120)])
 def test_of_many_variables_fewer_rows_are_sampled(monkeypatch, few_variables, n_sampled):
-    original, found = learn_circuit.sample, []
+    original, found = fit.sample, []
 
     def sample(mixture, n_rows, **options):
         found.append(n_rows)
         return original(mixture, n_rows, **options)
 
-    monkeypatch.setattr(learn_circuit, "sample", sample)
-    monkeypatch.setattr(learn_circuit, "N_SAMPLED", 70)
-    monkeypatch.setattr(learn_circuit, "N_SAMPLED_WIDE", 30)
-    monkeypatch.setattr(learn_circuit, "FEW_VARIABLES", few_variables)
+    monkeypatch.setattr(fit, "sample", sample)
+    monkeypatch.setattr(fit, "N_SAMPLED", 70)
+    monkeypatch.setattr(fit, "N_SAMPLED_WIDE", 30)
+    monkeypatch.setattr(fit, "FEW_VARIABLES", few_variables)
     model = Strudel(
         n_components=1, search=Greedy(sampled_rows="auto"), max_splits=2, random_state=0
     )
@@ -95,15 +95,15 @@ def test_parameters_come_from_sampled_rows_where_rows_are_few():
 def test_a_mixture_far_better_than_a_greedy_one_is_on_the_search(
     monkeypatch, most_splits, is_start
 ):
-    original, starts = learn_circuit.MixtureLearner.learn, []
+    original, starts = fit.MixtureLearner.learn, []
 
     def learn(self, rows):
         starts.append(rows.start)
         return original(self, rows)
 
-    monkeypatch.setattr(learn_circuit.MixtureLearner, "learn", learn)
-    monkeypatch.setattr(learn_circuit, "FAR", -1.0)
-    monkeypatch.setattr(learn_circuit, "MOST_SPLITS", most_splits)
+    monkeypatch.setattr(fit.MixtureLearner, "learn", learn)
+    monkeypatch.setattr(fit, "FAR", -1.0)
+    monkeypatch.setattr(fit, "MOST_SPLITS", most_splits)
     rows, valid = clusters(6, n_rows=300), clusters(3, n_rows=300)
     search = BestFirst(sampled_rows=400)
     model = Strudel(n_components=1, search=search, max_splits=6, random_state=0).fit(
@@ -129,7 +129,7 @@ def test_an_interrupt_of_the_mixture_keeps_the_circuit(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(learn_circuit, "sample", interrupted)
+    monkeypatch.setattr(fit, "sample", interrupted)
     model = Strudel(n_components=1, search=Greedy(sampled_rows=10), max_splits=3, random_state=0)
     with pytest.warns(InterruptedWarning):
         model.fit(clusters(0))

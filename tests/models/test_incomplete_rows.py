@@ -218,7 +218,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
     with pytest.raises(KeyboardInterrupt):  # nothing is learned yet
         Strudel(n_components=1, **SMALL).fit(hide(chains(0), 0.3))
     monkeypatch.undo()
-    monkeypatch.setattr("strudel.learning.learn_circuit.refit_circuit", interrupt)
+    monkeypatch.setattr("strudel.learning.fit.refit_circuit", interrupt)
     with pytest.warns(InterruptedWarning):  # what completions gave is kept
         model = Strudel(n_components=1, **SMALL).fit(hide(chains(0), 0.3))
     assert total_probability(model) == pytest.approx(1.0)

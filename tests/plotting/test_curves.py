@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from strudel import Strudel, plot_check
-from strudel.learning.history import History
+from strudel.learning.progress import History
 from strudel.plotting.curves import plot_learning_curve
 
 

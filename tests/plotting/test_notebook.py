@@ -8,7 +8,7 @@ import pytest
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.circuits.mixture import Mixture
-from strudel.learning.history import History
+from strudel.learning.progress import History
 from strudel.models.strudel import Strudel
 from strudel.plotting.notebook import html_of
 from strudel.trees.chow_liu import ChowLiuTree

@@ -12,7 +12,7 @@ import oracle
 from strudel import Greedy, Strudel, log_likelihood, most_probable_state
 from strudel.circuits import compile_factorized
 from strudel.errors import SizeLimitError
-from strudel.learning import learn_circuit
+from strudel.learning import fit
 from strudel.learning.mixture_learner import MixtureTask
 from strudel.learning.options import BaggedEM
 from strudel.tables import TableEncoder
@@ -109,7 +109,7 @@ def test_sampled_rows_are_possible(monkeypatch):
         options = replace(options, n_components=3)
         return MixtureTask(3, 0, method, most, replace(search, max_splits=0), options)
 
-    monkeypatch.setattr(learn_circuit, "MixtureTask", small)
+    monkeypatch.setattr(fit, "MixtureTask", small)
     search = Greedy(sampled_rows=200)
     model = Strudel(
         n_components=1, columns=encoder("one_hot"), search=search, max_splits=5, random_state=0

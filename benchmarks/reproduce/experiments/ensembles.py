@@ -19,8 +19,7 @@ from reproduce.benchmark_tables import load_table
 from reproduce.experiments.measures import Allowance, mean_scores, stopwatch
 from reproduce.tasks import Settings
 from strudel.data.bits import pack_columns
-from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
-from strudel.learning.mixtures.em import fit_mixture
+from strudel.learning.mixtures.em import fit_bagged_mixture, fit_mixture
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.queries.likelihood import log_likelihood

@@ -27,8 +27,8 @@ from reproduce.tasks import Settings
 from strudel._types import AnyArray, FloatArray
 from strudel.data.bits import pack_columns
 from strudel.data.datasets import Dataset
-from strudel.learning.history import History
 from strudel.learning.options import Greedy, SearchOptions
+from strudel.learning.progress import History
 from strudel.learning.search.learn_structure import grow
 
 CHOICES: dict[str, dict[str, Any]] = {

@@ -216,7 +216,7 @@ def history_from(archive: Archive, model: Any) -> Any:
     if archive.meta.get("history") is None:
         return None
     state = expect(archive.meta["history"], dict, "the history")
-    from strudel.learning.history import History, MixtureHistory
+    from strudel.learning.progress import History, MixtureHistory
 
     history_class = MixtureHistory if isinstance(model, Mixture) else History
     names = expect(state.get("columns"), list, "the columns of the history")

@@ -1,9 +1,8 @@
 """Rows -> a learned `Circuit` or `Mixture`.
 
 Reading order: `fit` (the way of every fit), `options`, `parameters`,
-`search` with `growing`, `history`, `mixtures`; then `incomplete` and `structural_em` (rows with
+`search` with `growing`, `progress`, `mixtures`; then `incomplete` and `structural_em` (rows with
 unknown values), `class_models`, `flow_predictors` and `fill_in` (predictions), and `partitioned`.
-`best_so_far` is the file of a long fit.
 """
 
 from strudel._lazy import attach

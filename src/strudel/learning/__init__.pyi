@@ -17,11 +17,11 @@ from .prepared_rows import LogLikelihoods as LogLikelihoods
 # one circuit
 from .search.learn_structure import learn_structure as learn_structure
 from .parameters import fit_parameters as fit_parameters
-from .history import History as History
+from .progress import History as History
 
 # mixtures
 from .mixtures.em import fit_mixture as fit_mixture
-from .history import MixtureHistory as MixtureHistory
+from .progress import MixtureHistory as MixtureHistory
 from .mixtures.choose import Trial as Trial
 
 # predictors

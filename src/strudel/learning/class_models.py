@@ -49,8 +49,7 @@ from strudel.circuits.flows import compute_flows
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.incomplete import expected_flows
-from strudel.learning.mixtures.em import MixtureData, train_runs
-from strudel.learning.mixtures.first_responsibilities import find_clusters
+from strudel.learning.mixtures.em import MixtureData, find_clusters, train_runs
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import grow
 from strudel.learning.structural_em import circuit_with_coins

@@ -3,41 +3,295 @@
 In:  `FitInput`, the options of a search or of a mixture, and a reporter of progress.
 Out: `FittedCircuit` or `FittedMixture`.
 
-A table in memory and a partitioned one go the same way: only `prepare` knows which it is.
+A table in memory and a partitioned one go the same way: only `prepare` knows which it is. Rows with
+unknown values are completed and learned from in rounds (structural EM). The search for one circuit
+may go on with rows sampled from a mixture.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from strudel._compiling import Clock, now
 from strudel._numba import use_threads
+from strudel._types import ByteArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.data.argument_checks import BYTES_OF_A_SPLIT, check_fits
-from strudel.data.bits import BitMatrix
+from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.lazy import is_lazy
-from strudel.learning.best_so_far import finish_with
-from strudel.learning.history import History, MixtureHistory
-from strudel.learning.learn_circuit import SampledRows, learn_circuit
 from strudel.learning.learn_mixture import learn_mixture
-from strudel.learning.mixture_learner import MixtureLearner, MixtureTask
+from strudel.learning.mixture_learner import (
+    CUT,
+    FIRST_SHARE,
+    LEARN_SHARE,
+    MOST_FREE,
+    MOST_OF_ALL,
+    REFIT_SHARE,
+    STRUCTURE_SHARE,
+    MixtureLearner,
+    MixtureTask,
+)
 from strudel.learning.mixtures.choose import Trial
-from strudel.learning.options import EM, Auto, SearchOptions
+from strudel.learning.options import EM, SPLITS, Auto, Greedy, SearchOptions
 from strudel.learning.prepared_rows import (
     FitInput,
     LogLikelihoods,
     Prepared,
+    PreparedRows,
     check_fraction,
     prepare_rows,
 )
-from strudel.learning.progress import Reporter
+from strudel.learning.progress import History, MixtureHistory, Reporter, finish_with, kept_in
+from strudel.learning.search.learn_structure import Grown
+from strudel.learning.structural_em import Learned, learn_incomplete, refit_circuit
+from strudel.queries.model import Model
+from strudel.queries.sampling import sample
+
+# Shares of the time: learning from real rows, and fitting the mixture; the rest is for the search
+# that goes on with sampled rows until LAST, and with more of them if at least LEAST is left.
+REAL, MIXTURE, LEAST, LAST = 0.25, 0.15, 0.1, 0.92
+# Rows that "auto" samples for the search: so many, and then twice as many if there is time, but at
+# most so many for every real one. With 60,000 beside 1,600 real rows, dna loses 0.7 nats.
+N_SAMPLED, SAMPLED_PER_ROW = 30_000, 8
+PATIENCE = 2  # times the usual: where samples teach, validation rows are slow to tell
+FOR_PARAMETERS = (0.25, 1, 4)  # times as many rows that parameters are fitted to: the best of them
+# Beyond this many variables the first search takes more of the time, and "auto" samples fewer rows.
+FEW_VARIABLES = 200
+REAL_WIDE, N_SAMPLED_WIDE = 0.7, 12_000
+# Seconds for the mixture in which networks learn enough to be worth it. With them, in 53 of 240
+# seconds, jester has -53.54, and -53.86 without. On a structure of the better search they need more
+# time: accidents has -26.92 with them, and -26.88 without.
+FOR_NETWORKS, FOR_NETWORKS_FAR = 45.0, 54.0
+# Best-first structures make better mixtures, but not better teachers in the time there is: samples
+# from greedy ones taught plants -12.82, from the others -12.95. Only where the greedy circuit is
+# worse by this share of the likelihood, as on accidents, its mixture knows less than the circuit.
+FAR = 0.05
+MOST_SPLITS = SPLITS[-1]  # of the structure then
+
+SampledRows = int | Literal["auto"] | None
+
+
+def learn_circuit(
+    rows: Prepared, search: SearchOptions, sampled_rows: SampledRows, report: Reporter
+) -> tuple[Circuit, History]:
+    """The best circuit, and the history of the search that found it."""
+    if rows.gaps is None:
+        return _learn_complete(rows, search, sampled_rows, report)
+    gaps, clock = rows.gaps, Clock(search.max_seconds)
+
+    def learn(train: Any, valid: Any) -> Learned:
+        limits = replace(search, max_seconds=clock.part(LEARN_SHARE).left())
+        complete = rows.with_rows(train, valid)
+        circuit, history = _learn_complete(complete, limits, sampled_rows, report)
+        is_late = search.max_seconds is not None and history.stopped_because in CUT
+        return Learned(circuit, history, is_late or history.stopped_because == "interrupted")
+
+    def refit(model: Model) -> Model:
+        assert isinstance(model, Circuit)
+        return model if clock.is_up else refit_circuit(model, gaps, clock.part(REFIT_SHARE))
+
+    n_copies = max(gaps.n_copies, rows.fewest_copies)
+    first = rows.first_model(clock.part(FIRST_SHARE))
+    found = learn_incomplete(gaps, first, learn, refit, rows.rng, n_copies=n_copies, clock=clock)
+    history: History = found.learned.rest
+    if found.is_interrupted:
+        history.stopped_because = "interrupted"
+    return rows.whole(found.learned.model), history
+
+
+def _learn_complete(
+    rows: Prepared, search: SearchOptions, sampled_rows: SampledRows, report: Reporter
+) -> tuple[Circuit, History]:
+    """Learn from rows without unknown values; the structure perhaps from some of them only."""
+    part = rows.part(search.search.structure_rows)
+    if sampled_rows and isinstance(rows, PreparedRows) and rows.start is None:
+        assert isinstance(part, PreparedRows)
+        circuit, history = learn_with_sampled_rows(part, search, sampled_rows, report)
+    else:
+        circuit, history = _best(part.grow(search, report.on_split))
+    if part is not rows:
+        circuit = rows.fit_parameters(circuit, search.pseudocount)
+    return circuit, history
+
+
+def _best(grown: Any) -> tuple[Circuit, History]:
+    try:
+        return grown.best()
+    except KeyboardInterrupt:  # the search is over: finish what it found
+        grown.history.stopped_because = "interrupted"
+        return grown.best()
+
+
+def learn_with_sampled_rows(
+    rows: PreparedRows, search: SearchOptions, n_rows: int | Literal["auto"], report: Reporter
+) -> tuple[Circuit, History]:
+    """Learn from the rows alone, and go on with rows sampled from a mixture as well.
+
+    A mixture generalises better than one deterministic circuit can, but rows sampled from it teach
+    a circuit much of what it knows: parameters that are smooth where rows are rare, and structure
+    that the rows are too few to show. Validation rows decide whether they help.
+    """
+    if rows.valid is None:
+        raise ValueError(
+            "sampled_rows needs validation rows, which decide whether they helped: give X_valid or "
+            "a validation_fraction."
+        )
+    started = now()
+    total = search.max_seconds
+    seed = int(rows.rng.integers(2**31))
+
+    def seconds(share: float) -> float | None:
+        return None if total is None else share * total
+
+    def left() -> float:
+        """The share that the last search may take; fitting the parameters also takes time."""
+        return 1.0 if total is None else LAST - (now() - started) / total
+
+    is_wide = n_rows == "auto" and rows.train.n_vars > FEW_VARIABLES
+    if n_rows == "auto":
+        most = N_SAMPLED_WIDE if is_wide else N_SAMPLED
+        n_sampled = int(min(most, SAMPLED_PER_ROW * rows.train.n_rows))
+        sizes = [math.ceil(times * n_sampled) for times in FOR_PARAMETERS]
+        twice = min(2 * n_sampled, SAMPLED_PER_ROW * rows.train.n_rows)
+    else:
+        n_sampled, sizes, twice = n_rows, [n_rows], n_rows
+    first = replace(search, max_seconds=seconds(REAL_WIDE if is_wide else REAL))
+    grown = rows.grow(first, report.on_split)
+    best = grown.best()
+    # The search and the vtree that were best on the real rows.
+    search = replace(
+        search, search=grown.search.search, vtree=best[0].vtree, init=grown.search.init
+    )
+    prefix = _long_prefix(grown, rows.train.n_rows)
+    del grown  # its flows are as large as those to come
+    if best[1].stopped_because == "interrupted":
+        return best
+    try:
+        # Where the first search ended early, the mixture gets a third of what is left.
+        limit = seconds(max(MIXTURE, left() / 3.0))
+        samples = _samples(rows, sizes[-1], limit, seed, search, _score(best), prefix)
+        tables = [rows.with_rows(_joined(rows.train, samples[:n]), rows.valid) for n in sizes]
+        best = _with_best_parameters(rows, tables, best, search)
+        # Few rows are quick; more overfit less, if there is time for them.
+        for n in dict.fromkeys([n_sampled, twice]):
+            if left() < LEAST:
+                break
+            most_splits = search.max_splits
+            if most_splits is not None:
+                most_splits = max(0, most_splits - int(best[1].n_splits[best[1].best]))
+            longer = replace(
+                search,
+                max_seconds=seconds(left()),
+                max_splits=most_splits,
+                patience=PATIENCE * search.patience,
+            )
+            more = rows.with_rows(_joined(rows.train, samples[:n]), rows.valid)
+            circuit, history = replace(more, start=best[0]).grow(longer, report.on_split).best()
+            found = _with_best_parameters(rows, tables, (circuit, history.after(best[1])), search)
+            is_better = _score(found) > _score(best)
+            best = found if is_better else best
+            best[1].stopped_because = history.stopped_because
+            if not is_better or history.stopped_because == "interrupted":
+                break
+    except KeyboardInterrupt:
+        best[1].stopped_because = "interrupted"
+    return best
+
+
+def _long_prefix(grown: Grown, n_rows: int) -> Circuit | None:
+    """The structure after as many splits as a mixture may have, if it has a row for every edge."""
+    if grown.history.best < MOST_SPLITS:
+        return None
+    prefix = grown.growing.snapshot(MOST_SPLITS)
+    return prefix if prefix.n_edges <= n_rows else None
+
+
+def _score(learned: tuple[Circuit, History]) -> float:
+    history = learned[1]
+    return float(history.valid[history.best])
+
+
+def _with_best_parameters(
+    rows: PreparedRows,
+    tables: Sequence[PreparedRows],
+    learned: tuple[Circuit, History],
+    search: SearchOptions,
+) -> tuple[Circuit, History]:
+    """A circuit with its own parameters, or with those fitted to a table, if these are better."""
+    best = learned
+    for table in tables:
+        circuit = table.fit_parameters(learned[0], search.pseudocount)
+        train, valid = (rows.mean_log_likelihood(circuit, part) for part in ("train", "valid"))
+        history = History()
+        history.add_row((0, train, valid, circuit.n_edges, 0, 0.0))
+        best = max(best, (circuit, history.after(learned[1])), key=_score)
+    best[1].stopped_because = learned[1].stopped_because
+    return best
+
+
+def _samples(
+    rows: PreparedRows,
+    n_sampled: int,
+    max_seconds: float | None,
+    seed: int,
+    best: SearchOptions,
+    score: float,
+    prefix: Circuit | None,
+) -> ByteArray:
+    """Rows sampled from the best mixture that can be learned in the time.
+
+    Its structure is greedy, but where the search so far has reached a far better `score`, it is
+    by that one: a `prefix`, or searched for again, so that its length can be chosen.
+    """
+    assert rows.valid is not None
+    rng = np.random.default_rng(np.random.RandomState(seed).randint(2**31))
+    seconds = None if max_seconds is None else STRUCTURE_SHARE * max_seconds
+    search = SearchOptions(search=Greedy(), max_seconds=seconds, columns=rows.columns)
+    greedy = rows.grow(search).best()
+    is_far = _score(greedy) < score - FAR * abs(score)
+    if is_far:
+        most_splits = MOST_SPLITS if prefix is None else 0
+        search = replace(best, max_seconds=seconds, max_splits=most_splits)
+    least = FOR_NETWORKS_FAR if is_far else FOR_NETWORKS
+    has_time = max_seconds is None or max_seconds >= least
+    method = Auto() if has_time else EM()
+    options = method.mixture_options(
+        n_components=1, smoothing="single", pseudocount="auto", max_seconds=max_seconds
+    )
+    most = MOST_OF_ALL if isinstance(method, Auto) else MOST_FREE
+    task = MixtureTask("auto", "auto", method, most, search, options)
+    teacher = PreparedRows(
+        train=rows.train,
+        valid=pack_columns(rows.valid.unpack()),
+        rng=rng,
+        columns=rows.columns,
+        start=prefix if is_far else None,
+    )
+    clock = Clock(max_seconds)
+    with kept_in(None):  # a mixture, where a circuit is asked for
+        learned = learn_mixture(teacher, MixtureLearner(task, clock, Reporter(), []))
+    if "interrupted" in (greedy[1].stopped_because, learned.history.stopped_because):
+        raise KeyboardInterrupt
+    sampled: ByteArray = sample(learned.mixture, n_sampled, random_state=seed)
+    return sampled
+
+
+def _joined(train: BitMatrix, sampled: ByteArray) -> BitMatrix:
+    """Training rows, and sampled ones; each of these counts as a real one does on average."""
+    weights = np.concatenate([train.weights, np.full(len(sampled), train.weights.mean())])
+    return pack_columns(np.vstack([train.unpack(), sampled]), weights)
+
 
 # Seconds in which networks learn something, beside those in which torch is loaded. In 10 seconds
 # plants has -11.72 with them and -11.68 by EM alone, in 20 seconds -11.65 and -11.68.
-FOR_NETWORKS = 15.0
+FEWEST_SECONDS = 15.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +368,7 @@ def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> FittedM
     if total and left is not None and search.max_seconds is not None:
         search = replace(search, max_seconds=search.max_seconds * left / total)
     task = replace(task, search=search, options=replace(task.options, max_seconds=left))
-    if task.method == Auto() and left is not None and left < FOR_NETWORKS:
+    if task.method == Auto() and left is not None and left < FEWEST_SECONDS:
         task = replace(task, method=EM())
     learner = MixtureLearner(task, Clock(left), report, [])
     report.within(learner.clock)

@@ -25,7 +25,6 @@ from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.errors import AlikeComponentsWarning
-from strudel.learning.history import MixtureHistory
 from strudel.learning.learn_continuous import POINTS
 from strudel.learning.mixture_learner import (
     CUT,
@@ -41,8 +40,7 @@ from strudel.learning.mixtures.choose import (
     describe,
     name_of_structure,
 )
-from strudel.learning.mixtures.continuous import fit_continuous_mixture
-from strudel.learning.mixtures.free_edges import FreeEdges
+from strudel.learning.mixtures.networks import FreeEdges, fit_continuous_mixture
 from strudel.learning.mixtures.weighted_average import (
     SURE,
     Group,
@@ -55,6 +53,7 @@ from strudel.learning.mixtures.weighted_average import (
 )
 from strudel.learning.options import Auto, Continuous
 from strudel.learning.prepared_rows import Prepared
+from strudel.learning.progress import MixtureHistory
 from strudel.queries.likelihood import rows_log_likelihood
 
 # Shares of `max_seconds`: when the search for a structure ends at the latest, when EM does, and

@@ -12,12 +12,12 @@ from dataclasses import replace
 from strudel._compiling import now
 from strudel.circuits.circuit import Circuit
 from strudel.errors import AlikeComponentsWarning
-from strudel.learning.history import MixtureHistory
 from strudel.learning.mixture_learner import CUT, LearnedMixture, MixtureLearner, MixtureTask
 from strudel.learning.mixtures.choose import MOST_NUMBERS, Trial, describe
-from strudel.learning.mixtures.continuous import fit_continuous_mixture
+from strudel.learning.mixtures.networks import fit_continuous_mixture
 from strudel.learning.options import Continuous, SearchOptions
 from strudel.learning.prepared_rows import Prepared
+from strudel.learning.progress import MixtureHistory
 
 SPLITS = (0, 100, 300)  # lengths of structures that are tried
 POINTS = (256, 512, 1024, 2048, 4096)  # of one network, of which validation chooses

@@ -12,7 +12,6 @@ import numpy as np
 
 from strudel._torch import has_torch
 from strudel.circuits.mixture import Mixture
-from strudel.learning.history import MixtureHistory
 from strudel.learning.learn_kinds import learn_kinds
 from strudel.learning.mixture_learner import (
     LearnedMixture,
@@ -22,6 +21,7 @@ from strudel.learning.mixture_learner import (
 from strudel.learning.mixtures.em import MixtureData, best_prior, train_runs
 from strudel.learning.options import Auto
 from strudel.learning.prepared_rows import Prepared
+from strudel.learning.progress import MixtureHistory
 from strudel.learning.structural_em import mean_of_known, refit_mixture, with_known_shares
 from strudel.queries.mixture_likelihood import rows_responsibilities
 

@@ -15,7 +15,6 @@ import numpy as np
 from strudel._compiling import Clock
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.learning.history import MixtureHistory
 from strudel.learning.mixtures.choose import (
     INDEPENDENT,
     Choice,
@@ -40,7 +39,7 @@ from strudel.learning.options import (
     SearchOptions,
 )
 from strudel.learning.prepared_rows import Prepared, rows_of_codes
-from strudel.learning.progress import Reporter
+from strudel.learning.progress import MixtureHistory, Reporter
 from strudel.learning.search.learn_structure import first_circuit
 from strudel.learning.structural_em import Learned, learn_incomplete, refit_mixture
 from strudel.queries.model import Model

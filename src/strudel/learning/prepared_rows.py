@@ -20,20 +20,20 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 import numpy as np
 
 from strudel._compiling import NO_LIMIT, Clock
+from strudel._names import names_of
 from strudel._numba import use_threads
 from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.algebra.products import multiply
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import check_partial, check_sample_weight
-from strudel.learning.constraint import check_satisfied, constraint_circuit, restrict
-from strudel.learning.history import History, MixtureHistory
-from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
 from strudel.learning.mixtures.boosting import fit_boosted_mixture
-from strudel.learning.mixtures.em import fit_mixture
+from strudel.learning.mixtures.em import fit_bagged_mixture, fit_mixture
 from strudel.learning.options import BaggedEM, Boosting, Method, MixtureOptions, SearchOptions
 from strudel.learning.parameters import fit_parameters
-from strudel.learning.search.learn_structure import Grown, first_circuit, grow
+from strudel.learning.progress import History, MixtureHistory
+from strudel.learning.search.learn_structure import Grown, first_circuit, grow, impossible_rows
 from strudel.learning.structural_em import (
     Completable,
     Incomplete,
@@ -42,9 +42,11 @@ from strudel.learning.structural_em import (
     mean_of_known,
     with_coins,
 )
+from strudel.logic.event_compiler import compile_event, event_circuit
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model
-from strudel.queries.passes import UNKNOWN, encode
+from strudel.queries.passes import UNKNOWN, decode, encode
+from strudel.queries.probabilities import log_probabilities
 from strudel.tables.coded_rows import CodedNames, table_log_density
 from strudel.tables.encoder import (
     TableEncoder,
@@ -55,6 +57,7 @@ from strudel.tables.encoder import (
     take_rows,
     text_names,
 )
+from strudel.trees.vtree import Vtree
 
 FEWEST_COPIES = 4  # of a search for one circuit: on one, chance stops it too early
 CONTINUED = {
@@ -510,3 +513,63 @@ def _describe(X: ByteArray) -> dict[str, Any]:
     digest = hashlib.sha256(packed.tobytes()).hexdigest()
     facts = {"rows": X.shape[0], "columns": X.shape[1], "sha256": digest}
     return facts | {"unknown": n_unknown} if n_unknown else facts
+
+
+SHOWN = 8  # values of a violating row that an error quotes
+
+
+def check_vtree(vtree: Any, constraint: Any) -> None:
+    """Refuse to choose among several vtrees under a constraint: the first circuit has one."""
+    if constraint is not None and isinstance(vtree, str) and vtree == "auto":
+        raise ValueError(
+            "vtree='auto' compares several first circuits, but under a constraint there is one: "
+            "name a vtree."
+        )
+
+
+def constraint_circuit(constraint: Any, vtree: Vtree, names: Sequence[str] | None) -> Circuit:
+    """The rows that satisfy the constraint."""
+    event = event_circuit(compile_event(constraint, vtree, names))
+    if event is None:
+        raise ValueError("No row satisfies the constraint, so there is nothing to learn.")
+    return event
+
+
+def restrict(circuit: Circuit, allowed: Circuit) -> Circuit:
+    """The rows of a circuit that another one allows; parameters do not matter."""
+    all_rows = circuit.with_parameters(np.zeros(circuit.n_edges))  # excludes nothing
+    both = multiply(all_rows, allowed, normalize=True)
+    assert isinstance(both, Circuit)  # of two circuits
+    return both
+
+
+def check_satisfied(
+    allowed: Circuit,
+    table: ByteArray,
+    names: Sequence[str] | None,
+    name: str = "X",
+    must: str = "satisfy the constraint",
+    advice: str = "Leave such rows out, or weaken the constraint.",
+) -> None:
+    """Refuse a table with a row that a circuit does not allow."""
+    violating = _violating_rows(allowed, table)
+    if len(violating) == 0:
+        return
+    row = int(violating[0])
+    labels = names_of(table.shape[1], names)
+    ones = [label for label, value in zip(labels, table[row], strict=True) if value == 1]
+    shown = ", ".join(ones[:SHOWN]) + (", ..." if len(ones) > SHOWN else "")
+    others = "" if len(violating) == 1 else f" (and {len(violating) - 1} more do not)"
+    raise ValueError(
+        f"Every row of {name} must {must}, but row {row} does not{others}: its "
+        f"ones are {shown or 'none'}. {advice}"
+    )
+
+
+def _violating_rows(allowed: Circuit, table: ByteArray) -> AnyArray:
+    """The rows that a circuit does not allow, whatever their unknown values are."""
+    if not np.any(table == UNKNOWN):
+        return impossible_rows(allowed, pack_columns(table))
+    no_choice = allowed.with_parameters(np.zeros(allowed.n_edges))
+    log_p = log_probabilities(no_choice, decode(table), "fit")
+    return np.flatnonzero(log_p == -np.inf)

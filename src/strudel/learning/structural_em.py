@@ -39,7 +39,6 @@ from strudel.circuits.compile import compile_chow_liu, compile_column_tree
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.data.bits import BitMatrix, exact_weights, pack_columns
 from strudel.errors import NothingKnownWarning
-from strudel.learning.history import MixtureHistory
 from strudel.learning.incomplete import (
     Countable,
     EmLimits,
@@ -59,6 +58,7 @@ from strudel.learning.incomplete import (
 from strudel.learning.mixtures.em import STRENGTHS, TRAINING_STRENGTH, fit_mixture
 from strudel.learning.mixtures.em_steps import Prior, uniform_prior
 from strudel.learning.options import MixtureOptions
+from strudel.learning.progress import MixtureHistory
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.mixture_likelihood import rows_responsibilities
 from strudel.queries.model import Model

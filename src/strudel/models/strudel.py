@@ -18,11 +18,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_common_options, check_count
 from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
-from strudel.learning.best_so_far import BestSoFar, kept_in, model_in
-from strudel.learning.constraint import check_vtree
-from strudel.learning.fit import fit_circuit, fit_mixture
-from strudel.learning.history import History
-from strudel.learning.learn_circuit import SampledRows
+from strudel.learning.fit import SampledRows, fit_circuit, fit_mixture
 from strudel.learning.mixture_learner import MOST_FREE, MOST_OF_ALL, STRUCTURE_SHARE, MixtureTask
 from strudel.learning.mixtures.choose import Trial
 from strudel.learning.options import (
@@ -44,7 +40,8 @@ from strudel.learning.options import (
     named_options,
     with_preset,
 )
-from strudel.learning.progress import Callback, Reporter
+from strudel.learning.prepared_rows import check_vtree
+from strudel.learning.progress import BestSoFar, Callback, History, Reporter, kept_in, model_in
 from strudel.models.base import DensityEstimator, QueryMethods
 from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities

@@ -15,7 +15,7 @@ import numpy as np
 
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.learning.history import Record
+from strudel.learning.progress import Record
 from strudel.plotting.canvas import new_figure, palette_of
 from strudel.plotting.circuits import plot_circuit, size_of_nodes
 from strudel.plotting.curves import plot_learning_curve

@@ -11,9 +11,8 @@ from strudel.circuits import CircuitBuilder, figure_1_circuit
 from strudel.circuits.mixture import average
 from strudel.data import pack_columns
 from strudel.learning import MixtureOptions
-from strudel.learning.mixtures import bagged_em as bagging
-from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
-from strudel.learning.mixtures.em import MixtureData, train_runs
+from strudel.learning.mixtures import em as bagging
+from strudel.learning.mixtures.em import MixtureData, fit_bagged_mixture, train_runs
 from strudel.learning.parameters import fit_parameters
 from strudel.trees import balanced_vtree
 

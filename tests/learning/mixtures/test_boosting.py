@@ -14,7 +14,7 @@ from strategies import circuits, examples, seeds
 from strudel._numba import use_threads
 from strudel.circuits import CircuitBuilder, figure_1_circuit
 from strudel.learning import MixtureOptions, fit_parameters
-from strudel.learning.mixtures import boosting, shared_flows
+from strudel.learning.mixtures import boosting, em_steps
 from strudel.learning.mixtures.boosting import best_share, fit_boosted_mixture
 from strudel.trees import balanced_vtree
 
@@ -201,7 +201,7 @@ def test_threads_seeds_and_blocks_change_nothing(monkeypatch):
     for n_jobs in (1, 2, 2):
         with use_threads(n_jobs):
             results.append(fit_boosted_mixture(independent(6), X, 3, X_valid=V, rng=3))
-    monkeypatch.setattr(shared_flows, "BLOCK_ROWS", 16 * 4)
+    monkeypatch.setattr(em_steps, "BLOCK_ROWS", 16 * 4)
     results.append(fit_boosted_mixture(independent(6), X, 3, X_valid=V, rng=3))
     for other in results[1:3]:
         np.testing.assert_array_equal(results[0].edge_log_theta, other.edge_log_theta)

@@ -20,11 +20,17 @@ from strudel.tables import TableEncoder
 torch = pytest.importorskip("torch")
 
 from strudel.learning import learn_continuous
-from strudel.learning.mixtures import continuous, latent_points, network_training
-from strudel.learning.mixtures.continuous import fit_continuous_mixture
-from strudel.learning.mixtures.free_edges import FreeEdges
-from strudel.learning.mixtures.network import Network, Points
-from strudel.learning.mixtures.network_training import ALIKE, _epoch, judge, rate
+from strudel.learning.mixtures import networks
+from strudel.learning.mixtures.networks import (
+    ALIKE,
+    FreeEdges,
+    Network,
+    Points,
+    _epoch,
+    fit_continuous_mixture,
+    judge,
+    rate,
+)
 
 SMALL = Continuous(
     max_iter=80, batch_size=64, n_points=32, latent_dim=2, width=16, depth=2, learning_rate=1e-2
@@ -93,9 +99,9 @@ def test_weights_make_validation_rows_more_likely(monkeypatch):
     fit = {"method": SMALL, "X_valid": V, "rng": 0}
     circuit = structure(X, "independent")
     weighted = fit_continuous_mixture(circuit, X, 64, **fit)
-    monkeypatch.setattr(continuous, "move", lambda rows, start, *_: start)
-    monkeypatch.setattr(latent_points, "WEIGHT_STEPS", 0)
-    monkeypatch.setattr(latent_points, "DROPPED", ())
+    monkeypatch.setattr(networks, "move", lambda rows, start, *_: start)
+    monkeypatch.setattr(networks, "WEIGHT_STEPS", 0)
+    monkeypatch.setattr(networks, "DROPPED", ())
     plain = fit_continuous_mixture(circuit, X, 64, **fit)
     np.testing.assert_allclose(plain.weights, 1 / 64)
     assert log_likelihood(weighted, V).mean() > log_likelihood(plain, V).mean()
@@ -106,9 +112,9 @@ def test_points_that_move_make_validation_rows_more_likely(monkeypatch):
     X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
     fit = {"method": SMALL, "X_valid": V, "rng": 0}
     circuit = structure(X, "independent")
-    monkeypatch.setattr(latent_points, "MOVING_RATE", 0.1)
+    monkeypatch.setattr(networks, "MOVING_RATE", 0.1)
     moved = fit_continuous_mixture(circuit, X, 4, **fit)
-    monkeypatch.setattr(continuous, "move", lambda rows, start, *_: start)
+    monkeypatch.setattr(networks, "move", lambda rows, start, *_: start)
     still = fit_continuous_mixture(circuit, X, 4, **fit)
     assert log_likelihood(moved, V).mean() > log_likelihood(still, V).mean() + 1e-3
 
@@ -117,7 +123,7 @@ def test_an_interrupt_while_points_move_leaves_them_where_they_are(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(continuous, "move", interrupted)
+    monkeypatch.setattr(networks, "move", interrupted)
     model = estimator()
     with pytest.warns(InterruptedWarning):
         model.fit(rows_of_kinds())
@@ -337,17 +343,17 @@ def test_a_time_limit_ends_a_fit():
 
 def test_points_that_are_alike_are_detected_and_start_again(monkeypatch):
     X = rows_of_kinds(n_rows=600)
-    monkeypatch.setattr(continuous, "STARTS", (0.0, 8.0))
+    monkeypatch.setattr(networks, "STARTS", (0.0, 8.0))
     starts = []
 
-    class Counted(continuous.Training):
+    class Counted(networks.Training):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             starts.append(self)
             if len(starts) == 1:  # as if it had never learned to tell points apart
                 self._network.tensors[0].requires_grad_(False).zero_()
 
-    monkeypatch.setattr(continuous, "Training", Counted)
+    monkeypatch.setattr(networks, "Training", Counted)
     mixture = fit_continuous_mixture(
         structure(X, "independent"), X, 64, method=LONGER, X_valid=rows_of_kinds(1), rng=0
     )
@@ -361,7 +367,7 @@ def test_points_that_are_alike_are_detected_and_start_again(monkeypatch):
 @pytest.mark.compiled
 def test_points_that_stay_alike_are_the_single_circuit_and_a_warning(monkeypatch):
     X, V = rows_of_kinds(), rows_of_kinds(1)
-    monkeypatch.setattr(network_training, "ALIKE", 10.0)
+    monkeypatch.setattr(networks, "ALIKE", 10.0)
     model = estimator(max_splits=2)
     with pytest.warns(AlikeComponentsWarning, match="hardly more than the single circuit"):
         model.fit(X, X_valid=V)
@@ -386,11 +392,9 @@ def test_short_runs_that_choose_a_structure_do_not_warn(monkeypatch):
 def test_what_a_row_tells_of_its_point_is_their_mutual_information():
     X = rows_of_kinds(n_rows=50)
     circuit = structure(X)
-    data = continuous.MixtureData.of(
-        circuit, pack_columns(X), None, MixtureOptions(pseudocount=0.0)
-    )
+    data = networks.MixtureData.of(circuit, pack_columns(X), None, MixtureOptions(pseudocount=0.0))
     edges = FreeEdges.of(circuit)
-    rows = continuous.RowEdges.of(edges, data.choices, data.train, torch.device("cpu"))
+    rows = networks.RowEdges.of(edges, data.choices, data.train, torch.device("cpu"))
     network = Network.start(data.single, edges, SMALL, 8.0, torch.Generator().manual_seed(0))
     log_theta = network.copy().log_theta(Points(2, 5, 0, "cpu").first(5))
     log_p, information = judge(log_theta, rows)

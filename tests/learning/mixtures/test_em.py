@@ -20,7 +20,7 @@ from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import average
 from strudel.data import pack_columns
 from strudel.learning import MixtureOptions, fit_mixture, fit_parameters
-from strudel.learning.mixtures import shared_flows
+from strudel.learning.mixtures import em_steps
 from strudel.learning.mixtures.em import MixtureData, train_runs
 from strudel.learning.mixtures.em_steps import Ensemble, weighted_sums
 from strudel.trees import balanced_vtree
@@ -220,7 +220,7 @@ def test_blocks_of_rows_give_what_one_block_gives(monkeypatch):
     X, V = (rng.random((2, 400, 9)) < rng.random((2, 400, 1))).astype(np.uint8)
     options = MixtureOptions(max_iter=10)
     one = fit_mixture(independent(9), X, 3, X_valid=V, options=options, rng=0)
-    monkeypatch.setattr(shared_flows, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(em_steps, "BLOCK_ROWS", 64)
     data = MixtureData.of(independent(9), pack_columns(X), V, options)
     assert len(data.train) > 2
     many = fit_mixture(independent(9), X, 3, X_valid=V, options=options, rng=0)

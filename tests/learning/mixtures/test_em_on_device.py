@@ -9,9 +9,8 @@ from strudel import Strudel, log_likelihood
 from strudel.data import pack_columns
 from strudel.errors import InterruptedWarning
 from strudel.learning import MixtureOptions, fit_mixture
-from strudel.learning.mixtures import shared_flows
-from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
-from strudel.learning.mixtures.em import MixtureData, RowsHere, new_ensemble
+from strudel.learning.mixtures import em_steps
+from strudel.learning.mixtures.em import MixtureData, RowsHere, fit_bagged_mixture, new_ensemble
 from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import first_circuit
 from strudel.tables import TableEncoder
@@ -20,8 +19,8 @@ torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # tables are small, and other tests run beside
 
 from strudel.circuits.on_device import flow_products
-from strudel.learning.mixtures import em_on_device
-from strudel.learning.mixtures.rows_on_device import RowsOnDevice, k_means, nearest
+from strudel.learning.mixtures import on_device
+from strudel.learning.mixtures.on_device import RowsOnDevice, k_means, nearest
 
 CPU = torch.device("cpu")
 DEVICES = [CPU] + [torch.device("cuda")] * torch.cuda.is_available()
@@ -125,8 +124,8 @@ def test_blocks_of_rows_give_what_one_block_gives(device, monkeypatch):
     monkeypatch.setattr(flow_products, "CHUNK", 16)
     _, chunks = twins(device, X, 3)
     assert_alike(expected, steps(*chunks))
-    monkeypatch.setattr(shared_flows, "BLOCK_ROWS", 64)
-    monkeypatch.setattr(em_on_device, "KEPT_BYTES", 2**13)  # enough for one of the matrices
+    monkeypatch.setattr(em_steps, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(on_device, "KEPT_BYTES", 2**13)  # enough for one of the matrices
     circuit, k = structure(X), 3
     options = MixtureOptions(n_components=k, device=device)
     data = MixtureData.of(circuit, pack_columns(X), rows_of_kinds(1, 100), options)
@@ -181,7 +180,7 @@ def test_more_components_than_rows(device, start):
 
 
 def test_k_means_looks_at_some_rows_of_a_large_table(device, monkeypatch):
-    monkeypatch.setattr("strudel.learning.mixtures.rows_on_device.CLUSTERED_ROWS", 50)
+    monkeypatch.setattr("strudel.learning.mixtures.on_device.CLUSTERED_ROWS", 50)
     X = rows_of_kinds()
     mixture = fit_mixture(structure(X), X, 4, options=MixtureOptions(device=device), rng=0)
     single = fit_mixture(structure(X), X, 1)
@@ -301,7 +300,7 @@ def test_sums_of_short_long_and_empty_segments(device, monkeypatch):
     parts = torch.split(lines, length.tolist())
     expected = torch.stack([part.sum(dim=0) for part in parts])
     for most in (32, 1000):
-        monkeypatch.setattr(em_on_device, "LONGEST", most)
-        segments = em_on_device.Segments.of(data.choices, length)
+        monkeypatch.setattr(on_device, "LONGEST", most)
+        segments = on_device.Segments.of(data.choices, length)
         assert (segments.piece_first is None) == (most == 1000)
         torch.testing.assert_close(segments.sums(lines), expected)

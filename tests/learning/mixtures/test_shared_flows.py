@@ -13,9 +13,8 @@ import oracle
 from strategies import circuits, seeds
 from strudel.circuits import CircuitBuilder, figure_1_circuit
 from strudel.data import pack_columns
-from strudel.learning.mixtures import shared_flows
-from strudel.learning.mixtures.em_steps import Ensemble, uniform_prior
-from strudel.learning.mixtures.shared_flows import share_flows
+from strudel.learning.mixtures import em_steps
+from strudel.learning.mixtures.em_steps import Ensemble, share_flows, uniform_prior
 from strudel.trees import balanced_vtree
 
 
@@ -109,7 +108,7 @@ def test_blocks_hold_the_rows_in_order(monkeypatch):
     circuit, rng = figure_1_circuit(), np.random.default_rng(0)
     rows = pack_columns(possible_rows(circuit, 150, rng), rng.integers(1, 5, 150))
     _, [[whole]] = share_flows(circuit, rows)
-    monkeypatch.setattr(shared_flows, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(em_steps, "BLOCK_ROWS", 64)
     _, [bags] = share_flows(circuit, rows)
     assert [bag.n_rows for bag in bags] == [64, 64, 22]
     np.testing.assert_array_equal(np.concatenate([b.row_state for b in bags]), whole.row_state)
@@ -121,7 +120,7 @@ def test_an_impossible_row_is_named(monkeypatch):
     circuit = builder.build(
         builder.add_sum([(builder.literal(0, 1), builder.add_leaf_sum(1, 0.5), 1.0)])
     )
-    monkeypatch.setattr(shared_flows, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(em_steps, "BLOCK_ROWS", 64)
     rows = np.ones((100, 2), dtype=np.uint8)
     rows[77, 0] = 0
     with pytest.raises(ValueError, match="Row 77 is impossible") as caught:

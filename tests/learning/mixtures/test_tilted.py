@@ -10,9 +10,8 @@ from makers import rows_of_kinds
 from strudel import Strudel
 from strudel._numba import use_threads
 from strudel.data.bits import pack_columns
-from strudel.learning.mixtures.em import MixtureData, best_prior, train_runs
+from strudel.learning.mixtures.em import MixtureData, best_prior, lacking_directions, train_runs
 from strudel.learning.mixtures.em_steps import Prior
-from strudel.learning.mixtures.first_responsibilities import lacking_directions
 from strudel.learning.mixtures.tilted import TiltedEnsemble, tilt
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.parameters import fit_parameters

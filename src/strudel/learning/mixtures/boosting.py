@@ -26,11 +26,10 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
-from strudel.learning.best_so_far import offer
-from strudel.learning.history import MixtureHistory
 from strudel.learning.mixtures.em import MixtureData
 from strudel.learning.mixtures.em_steps import Ensemble
 from strudel.learning.options import MixtureOptions
+from strudel.learning.progress import MixtureHistory, offer
 
 N_STARTS = 8  # of every component, side by side; the best one stays
 MOST_STEPS = 30  # of EM for one component

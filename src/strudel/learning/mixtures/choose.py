@@ -26,12 +26,10 @@ from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
-from strudel.learning.best_so_far import offer
-from strudel.learning.history import MixtureHistory
-from strudel.learning.mixtures.bagged_em import draw_bags
-from strudel.learning.mixtures.em import MixtureData, Runs, priors, train_runs
+from strudel.learning.mixtures.em import MixtureData, Runs, draw_bags, priors, train_runs
 from strudel.learning.mixtures.em_steps import Prior, log_mean
 from strudel.learning.options import COMPONENTS, FIRST_ROUNDS, ROUNDS, SPLITS, MixtureOptions, Round
+from strudel.learning.progress import MixtureHistory, offer
 
 INDEPENDENT = -1  # splits of a structure that comes before the first: independent columns
 MOST_RUNS = 64  # more hardly help

@@ -1,20 +1,28 @@
-"""Fit a mixture of circuits with one structure by EM (section 5 of the paper).
+"""Fit mixtures of circuits with one structure by EM (section 5 of the paper).
 
 In:  a deterministic `Circuit` for the structure, and fully observed rows.
-Out: `Mixture`, the best one on the validation rows.
+Out: `Mixture`, the best one on the validation rows; or the average of several, from different
+     starts or on bootstrap samples of the rows (the paper's BEM).
+
+All runs are still one structure, and one flow per row: a bag is only other weights of the same
+rows, so bags learn side by side. Components that begin alike stay alike for ever, so a start has to
+tell them apart: by clusters of similar rows, or at random.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from strudel._compiling import now
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
@@ -22,29 +30,178 @@ from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.data.validation import as_bits
 from strudel.errors import ImpossibleRowError
-from strudel.learning.best_so_far import offer
-from strudel.learning.history import MixtureHistory
 from strudel.learning.mixtures.em_steps import (
+    Bag,
+    Choices,
     Counts,
     Ensemble,
     Prior,
     log_mean,
+    share_flows,
     uniform_prior,
     weighted_sums,
 )
-from strudel.learning.mixtures.first_responsibilities import (
-    Responsibilities,
-    lacking_directions,
-    responsibilities,
-    scaled_columns,
-)
-from strudel.learning.mixtures.shared_flows import Bag, Choices, share_flows
 from strudel.learning.mixtures.tilted import TiltedChoices, TiltedEnsemble, tilt
-from strudel.learning.options import MixtureOptions
+from strudel.learning.options import InitParams, MixtureOptions
 from strudel.learning.parameters import fit_parameters
+from strudel.learning.progress import MixtureHistory, offer
+from strudel.queries.variable_probabilities import covariance
+from strudel.tables.column_codes import ColumnCode, as_column_codes, complete_columns
+
+Responsibilities = Callable[[slice], FloatArray]  # rows -> (n_rows, n_components)
+
+CLUSTERED_ROWS = 2**15  # rows that k-means looks at; the others go to the nearest centre
+UNEVEN = 0.1  # shape of the gamma variates of a random start: most of a row goes to few components
+N_DIRECTIONS, NO_DIRECTION = 8, 1e-9  # that a circuit lacks; no variance, but for rounding
+MOST_VARIABLES = 1000  # that are compared in pairs
+LIGHT = 1e-30  # of a weight: sums of 32 bits stay far from their ends
+_alone = RLock()
+
+
+def responsibilities(
+    bits: BitMatrix,
+    n_components: int,
+    start: InitParams,
+    rng: np.random.Generator,
+    table: AnyArray | None = None,
+) -> Responsibilities:
+    """First responsibilities of one mixture.
+
+    Rows are similar where their variables are alike, or their lines of a `table`, if there is one.
+    """
+    if start == "random":
+        seed = int(rng.integers(2**63))
+        return lambda rows: _random_shares(rows, n_components, seed)
+    if table is None:
+        table = bits.unpack()
+    chosen = np.arange(bits.n_rows)
+    if bits.n_rows > CLUSTERED_ROWS:
+        chosen = np.sort(rng.choice(bits.n_rows, CLUSTERED_ROWS, replace=False))
+    clusters = find_clusters(table[chosen], bits.weights[chosen], n_components, start, rng)
+    label = clusters.label(table)
+    return lambda rows: (label[rows, np.newaxis] == np.arange(n_components)).astype(np.float64)
+
+
+def scaled_columns(bits: BitMatrix, columns: Sequence[ColumnCode]) -> AnyArray:
+    """A table in which all columns count alike, however many variables they have."""
+    table = bits.unpack()
+    scaled: AnyArray = table.astype(np.float32) * _scales(table, bits.weights, columns)
+    return scaled
+
+
+def lacking_directions(
+    circuit: Circuit, bits: BitMatrix, columns: Sequence[ColumnCode] | None
+) -> AnyArray | None:
+    """A table of the directions in which rows vary together, and the circuit does not say so.
+
+    They are the first principal components of what the covariances of the rows exceed those of the
+    circuit by: clusters along them tell what the circuit does not know. None if there are none, or
+    too many variables.
+    """
+    if not 1 < bits.n_vars <= MOST_VARIABLES or bits.n_rows < 2:
+        return None
+    columns = complete_columns(as_column_codes(columns or ()), bits.n_vars)
+    table = bits.unpack()
+    scale = _scales(table, bits.weights, columns).astype(np.float64)
+    scaled = table * scale
+    scaled -= bits.weights @ scaled / bits.weights.sum()
+    seen = (scaled * bits.weights[:, np.newaxis]).T @ scaled / bits.weights.sum()
+    known = covariance(circuit) * np.outer(scale, scale)
+    with _one_thread():
+        size, direction = np.linalg.eigh(seen - known)
+    chosen = np.argsort(-size, kind="stable")[:N_DIRECTIONS]
+    chosen = chosen[size[chosen] > NO_DIRECTION]
+    if len(chosen) == 0:
+        return None
+    found = scaled @ direction[:, chosen]
+    spread = np.sqrt(bits.weights @ found**2 / bits.weights.sum())
+    lacking: AnyArray = found * (np.sqrt(size[chosen]) / np.maximum(spread, NO_DIRECTION))
+    return lacking.astype(np.float32)
+
+
+def _scales(table: AnyArray, weight: FloatArray, columns: Sequence[ColumnCode]) -> AnyArray:
+    """For every variable a factor, with which all columns that vary have the same variance.
+
+    A number of eight cells has seven variables, a category of two values one: without the factors
+    clusters are made of numbers alone.
+    """
+    mean = weight @ table / weight.sum()
+    scale, variance = np.ones(table.shape[1], dtype=np.float32), mean * (1.0 - mean)
+    for column in columns:
+        own = slice(column.start, column.stop)
+        if variance[own].sum() > 0.0:
+            scale[own] = 1.0 / np.sqrt(variance[own].sum())
+    return scale
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Clusters of similar rows."""
+
+    k_means: Any
+
+    def label(self, table: AnyArray) -> IntArray:
+        """The nearest centre of every row."""
+        with _one_thread():
+            labels = [
+                self.k_means.predict(table[first : first + CLUSTERED_ROWS].astype(np.float32))
+                for first in range(0, len(table), CLUSTERED_ROWS)
+            ]
+        return np.concatenate(labels) if labels else np.zeros(0, dtype=np.int32)
+
+
+def find_clusters(
+    sample: AnyArray,
+    weight: FloatArray,
+    n_components: int,
+    start: InitParams,
+    rng: np.random.Generator,
+) -> Clusters:
+    """Clusters of some rows, by k-means."""
+    from sklearn.cluster import MiniBatchKMeans  # late: the rest of learning needs neither
+
+    k_means = MiniBatchKMeans(
+        min(n_components, len(sample)),
+        init="random" if start == "kmeans" else "k-means++",
+        max_iter=5,
+        n_init=1,
+        random_state=int(rng.integers(2**31)),
+    )
+    most = weight.max()
+    if not LIGHT <= most <= 1.0 / LIGHT:  # k-means takes 32 bits; only shares matter
+        weight = weight / most
+    with _one_thread():
+        k_means.fit(sample.astype(np.float32), sample_weight=weight)
+    return Clusters(k_means)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One thread: the work is small, and pools of several libraries would wait for one another.
+
+    Both settings are those of the whole process, so only one thread at a time may change them.
+    """
+    with _alone, _thread_pools().limit(limits=1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fewer distinct rows than clusters: some stay empty
+        yield
+
+
+@cache
+def _thread_pools() -> Any:
+    """The thread pools of other libraries: to find them takes 20 ms, and mixtures start often."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def _random_shares(rows: slice, n_components: int, seed: int) -> FloatArray:
+    rng = np.random.default_rng([seed, rows.start])
+    share = rng.gamma(UNEVEN, size=(rows.stop - rows.start, n_components)) + 1e-300
+    return share / share.sum(axis=1, keepdims=True)
+
 
 if TYPE_CHECKING:
-    from strudel.learning.mixtures.em_on_device import EnsembleOnDevice
+    from strudel.learning.mixtures.on_device import EnsembleOnDevice
 
 AnyEnsemble: TypeAlias = "Ensemble | EnsembleOnDevice"  # wherever its tables are
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # what pseudocount="auto" tries
@@ -150,7 +307,7 @@ class MixtureData:
             name, row = ("X", "X_valid")[error.table], places[error.table][error.row]
             raise ValueError(f"Row {row} of {name} is impossible under this structure.") from None
         if options.device is not None:
-            from strudel.learning.mixtures.em_on_device import ChoicesOnDevice  # late: needs torch
+            from strudel.learning.mixtures.on_device import ChoicesOnDevice  # late: needs torch
 
             choices = ChoicesOnDevice.of(choices, options.device)
         valid_bags = [] if valid is None else bags[1]
@@ -270,7 +427,7 @@ def new_ensemble(
         return TiltedEnsemble(choices, prior, n_groups, size, counts)
     if choices.device is None:
         return Ensemble(choices, prior, n_groups, size, counts)
-    from strudel.learning.mixtures.em_on_device import ChoicesOnDevice, EnsembleOnDevice
+    from strudel.learning.mixtures.on_device import ChoicesOnDevice, EnsembleOnDevice
 
     assert isinstance(choices, ChoicesOnDevice)
     return EnsembleOnDevice(choices, prior, n_groups, size, counts)
@@ -378,7 +535,7 @@ def train_runs(
     ensemble = new_ensemble(data.choices, data.prior(options), n_groups, options.n_components)
     rows = RowsHere(data, weights, first_share)
     if data.choices.device is not None:
-        from strudel.learning.mixtures.rows_on_device import RowsOnDevice  # late: needs torch
+        from strudel.learning.mixtures.on_device import RowsOnDevice  # late: needs torch
 
         rows = RowsOnDevice(data, weights, first_share)
     with _threads_for(data.train, ensemble):
@@ -459,3 +616,80 @@ def _climb(
             raise
     assert best is not None
     return history, best
+
+
+MOST_BYTES = 2**30  # of the tables of EM; bags that need more wait for the others
+
+
+def fit_bagged_mixture(
+    circuit: Circuit,
+    X: BitMatrix | ArrayLike,
+    n_components: int = 10,
+    *,
+    n_bags: int = 10,
+    X_valid: BitMatrix | ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    options: MixtureOptions | None = None,
+    rng: np.random.Generator | int | None = None,
+    on_iteration: Callable[[MixtureHistory], None] | None = None,
+) -> Mixture:
+    """Average mixtures that EM fits to bootstrap samples of the rows.
+
+    Takes what `fit_mixture` takes, and returns `n_bags * n_components` components; `n_runs` of the
+    options does not count. A bag has as many draws as the rows weigh, rounded. The validation rows
+    judge the average, and all bags stop at the same step. Bags that are too large to learn together
+    learn one batch after the other, each with a history of its own.
+    """
+    options = replace(options or MixtureOptions(), n_components=n_components, n_runs=n_bags)
+    rng = np.random.default_rng(rng)
+    data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
+    bags = draw_bags(data.rows, n_bags, rng)
+
+    def train(first: int, limits: MixtureOptions) -> Runs:
+        batch = bags[first : first + limits.n_runs]
+        return train_runs(data, limits, rng, on_iteration, batch)
+
+    n_rows = max(bag.n_rows for bag in [*data.train, *data.valid])
+    parts = train_batches(train, n_batches(n_rows, data.choices, options), options)
+    prior = best_prior(data, parts, options)
+    mixtures = [mixture for runs in parts for mixture in runs.mixtures(prior)]
+    return average(mixtures).with_names(circuit.feature_names)
+
+
+def train_batches(
+    train: Callable[[int, MixtureOptions], Runs],
+    n_batches: int,
+    options: MixtureOptions,
+) -> list[Runs]:
+    """Train all runs, one batch after the other; `train` gets the first of a batch, and options."""
+    parts: list[Runs] = []
+    started = now()
+    try:
+        for i, batch in enumerate(np.array_split(np.arange(options.n_runs), n_batches)):
+            limits = replace(options, n_runs=len(batch))
+            if options.max_seconds is not None:  # what is left, in even parts
+                left = max(options.max_seconds - (now() - started), 0.0)
+                limits = replace(limits, max_seconds=left / (n_batches - i))
+            parts.append(train(int(batch[0]), limits))
+            if parts[-1].history.stopped_because == "interrupted":
+                break
+    except KeyboardInterrupt:
+        if not parts:
+            raise
+    return parts
+
+
+def draw_bags(rows: BitMatrix, n_bags: int, rng: np.random.Generator) -> FloatArray:
+    """How often each bag holds each distinct row, `(n_bags, n_rows)`."""
+    n_draws = max(round(rows.total_weight), 1)
+    share = rows.weights / rows.total_weight
+    return rng.multinomial(n_draws, share, size=n_bags).astype(np.float64)
+
+
+def n_batches(n_rows: int, choices: Choices, options: MixtureOptions) -> int:
+    """How many times to learn, so that the tables of EM fit into memory."""
+    # Per column, shares in float32; per state, counts and theirs of the best step and
+    # log-parameters in float64, and differences in float32.
+    per_column = 4 * n_rows + 28 * choices.n_states
+    per_bag = per_column * options.n_components * options.n_init
+    return min(-(-per_bag * options.n_runs // MOST_BYTES), options.n_runs)

@@ -32,8 +32,15 @@ from strudel.circuits.mixture import Mixture
 from strudel.circuits.normalization import normalized_parameters
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import slices
-from strudel.learning.mixtures.em_steps import Counts, Ensemble, Prior
-from strudel.learning.mixtures.shared_flows import BLOCK_ROWS, Bag, Choices, bag_of
+from strudel.learning.mixtures.em_steps import (
+    BLOCK_ROWS,
+    Bag,
+    Choices,
+    Counts,
+    Ensemble,
+    Prior,
+    bag_of,
+)
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.passes import (
     LANES,

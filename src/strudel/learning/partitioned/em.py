@@ -23,31 +23,37 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
-from strudel.learning.history import MixtureHistory
-from strudel.learning.mixtures.bagged_em import n_batches, train_batches
 from strudel.learning.mixtures.em import (
     STRENGTHS,
     TRAINING_STRENGTH,
+    UNEVEN,
+    Clusters,
     Runs,
     best_restarts,
+    find_clusters,
     joined,
+    n_batches,
     run_em,
+    train_batches,
 )
-from strudel.learning.mixtures.em_steps import Ensemble, Prior, log_mean, uniform_prior
-from strudel.learning.mixtures.first_responsibilities import UNEVEN, Clusters, find_clusters
-from strudel.learning.mixtures.shared_flows import (
+from strudel.learning.mixtures.em_steps import (
     BLOCK_ROWS,
     Bag,
     Choices,
+    Ensemble,
+    Prior,
     bags_of_states,
     choices_of,
     count_states,
+    log_mean,
+    uniform_prior,
 )
 from strudel.learning.options import MixtureOptions
 from strudel.learning.partitioned.engines import Engine, file_backed
 from strudel.learning.partitioned.learn_structure import fit_partitioned_parameters
 from strudel.learning.partitioned.packed_rows import GOLDEN, BaggedRows, hash_rows, mixed
 from strudel.learning.partitioned.partitioned_table import PartitionedRows
+from strudel.learning.progress import MixtureHistory
 
 DIGITS = 24  # binary, of a responsibility and of a log-likelihood
 EXACT_DIGITS = 52  # binary, of a sum of responsibilities

@@ -18,12 +18,12 @@ from strudel.circuits.compile import compile_chow_liu, compile_column_tree, comp
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix
 from strudel.errors import NotPartitionedError
-from strudel.learning.history import History
 from strudel.learning.options import BestFirst, Greedy, SearchOptions, VariableScore
 from strudel.learning.parameters import log_parameters
 from strudel.learning.partitioned.gains import PartitionedGains
 from strudel.learning.partitioned.growing_circuit import PartitionedCircuit, pick_place
 from strudel.learning.partitioned.partitioned_table import PartitionedRows
+from strudel.learning.progress import History
 from strudel.learning.search.best_first import Gains
 from strudel.learning.search.learn_structure import Run
 from strudel.tables.column_codes import complete_columns

@@ -25,7 +25,6 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.errors import NoRowsError, NothingKnownWarning
-from strudel.learning.history import MixtureHistory
 from strudel.learning.options import BaggedEM, Method, MixtureOptions, SearchOptions
 from strudel.learning.partitioned.em import CLUSTERED_ROWS, fit_partitioned_mixture
 from strudel.learning.partitioned.engines import find_engine
@@ -43,6 +42,7 @@ from strudel.learning.partitioned.partitioned_table import (
     sample_of,
 )
 from strudel.learning.prepared_rows import FitInput, Prepared, PreparedRows
+from strudel.learning.progress import MixtureHistory
 from strudel.learning.structural_em import IncompleteRows, first_mixture, first_tree
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model

@@ -32,9 +32,7 @@ from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.data.bits import BitMatrix, merge_if_it_pays
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
-from strudel.learning.best_so_far import offer
 from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply, replay
-from strudel.learning.history import History
 from strudel.learning.options import (
     BestFirst,
     Greedy,
@@ -45,6 +43,7 @@ from strudel.learning.options import (
     VariableScore,
 )
 from strudel.learning.parameters import fit_parameters
+from strudel.learning.progress import History, offer
 from strudel.learning.search.best_first import BestFirstPolicy, Gains
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.learning.search.learnpsdd import LearnPsddPolicy, copied_levels
