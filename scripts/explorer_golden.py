@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 def golden():
     from explored_models import Expected, make_models
     from strudel import most_probable_state
-    from strudel.explorer.page_data import page_data
+    from strudel.explorer.page import page_data
 
     written = []
     rng = np.random.default_rng(0)

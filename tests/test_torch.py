@@ -33,7 +33,7 @@ def test_a_fit_does_not_load_torch_unless_it_is_asked_for():
 
 def test_a_gpu_without_torch_is_a_missing_package(monkeypatch):
     monkeypatch.setattr("strudel._torch.find_spec", lambda name: None)
-    monkeypatch.setattr("strudel.layers.convert.find_spec", lambda name: None)
+    monkeypatch.setattr("strudel.layers.exports.find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'strudel-pc\[torch\]'"):
         to_torch(figure_1_circuit())
     with pytest.raises(MissingDependencyError, match=r"device='cuda' needs PyTorch: pip install"):

@@ -62,7 +62,7 @@ from .algebra.event_probability import probability as probability
 from .logic.events import variables as variables
 
 # as a layer of a network
-from .layers.convert import to_torch as to_torch
+from .layers.exports import to_torch as to_torch
 
 # the page
 from .explorer.page import explore as explore

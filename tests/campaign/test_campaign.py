@@ -37,8 +37,8 @@ def test_kills_lose_nothing(tmp_path):
     assert "cases=6" in done.stdout
 
 
-# An array header that breaks Python's tokenizer; damaged words of pandas in a parquet file; pieces on
-# a lattice that are not on it; texts of a parquet file that are not UTF-8; numbers whose squares
+# An array header that breaks Python's tokenizer; damaged words of pandas in a parquet file; pieces
+# on a lattice that are not on it; texts of a parquet file that are not UTF-8; numbers whose squares
 # are no floats.
 FOUND = [("tables", 0, 6), ("tables", 0, 81)]
 FOUND += [

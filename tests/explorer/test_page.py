@@ -12,7 +12,7 @@ import pytest
 import strudel
 from strudel import Circuit, CircuitPropertyError, Mixture, Strudel, explore
 from strudel.circuits import compile_factorized, figure_1_circuit
-from strudel.explorer.page_data import page_data
+from strudel.explorer.page import page_data
 from strudel.trees.vtree import balanced_vtree
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ import pytest
 
 import strudel
 from strudel import Strudel, StrudelImputer, variables
-from strudel.explorer.page_data import page_data
+from strudel.explorer.page import page_data
 
 N_PORTS = 150
 

@@ -1,7 +1,7 @@
 """Circuits as layers of networks, with PyTorch (an extra), and for other libraries.
 
-Read `module` first: what people train and ask. Then `convert`, which makes one, and `exports`, for
-pyjuice and cirkit. The passes themselves are in `strudel.circuits`.
+Read `module` first: what people train and ask. Then `exports`: `to_torch`, which makes one, and
+what goes to pyjuice and cirkit. The passes themselves are in `strudel.circuits`.
 """
 
 from strudel._lazy import attach

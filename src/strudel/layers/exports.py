@@ -1,17 +1,18 @@
-"""Circuits for other libraries of circuits: pyjuice, and back; cirkit.
+"""Models for other libraries: as a module of PyTorch; circuits for pyjuice, and back; for cirkit.
 
-In:  a circuit, a mixture or a fitted estimator in normal form.
-Out: the root of a pyjuice circuit, or a symbolic circuit of cirkit.
+In:  a circuit, a mixture or a fitted estimator; for pyjuice and cirkit in normal form.
+Out: a `CircuitModule`; the root of a pyjuice circuit; a symbolic circuit of cirkit.
 
-Both libraries have vectors of nodes where we have single ones. A vtree node is such a vector: its
-sums are weighted sums of products, and each product takes one node of the vector of the left vtree
-child, and one of the right.
+pyjuice and cirkit have vectors of nodes where we have single ones. A vtree node is such a vector:
+its sums are weighted sums of products, and each product takes one node of the vector of the left
+vtree child, and one of the right.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, NamedTuple
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,36 @@ from strudel.circuits.on_device.levels import number_in_run
 from strudel.circuits.properties import check_properties
 from strudel.errors import MissingDependencyError
 from strudel.queries.model import model_of
+
+if TYPE_CHECKING:
+    from strudel.layers.module import CircuitModule
+
+
+def to_torch(model: Any, *, dtype: Any = None) -> CircuitModule:
+    """A model as a PyTorch module with the same distribution.
+
+    Its parameters are logits, normalised whenever they are used. It can be trained by itself, be a
+    layer of a network, or take its parameters from one; `from_torch` of the model brings trained
+    parameters back.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or a fitted estimator
+        Smooth and decomposable.
+    dtype : torch.dtype, optional
+        Of the parameters; PyTorch's default unless given.
+
+    Returns
+    -------
+    CircuitModule
+        With `log_prob`, `marginals`, `most_probable_state`, `sample`, `entropy` and `kl`.
+    """
+    if find_spec("torch") is None:
+        raise MissingDependencyError("to_torch needs PyTorch: pip install 'strudel-pc[torch]'.")
+    from strudel.layers.module import CircuitModule  # late: only this needs PyTorch
+
+    return CircuitModule(model_of(model), dtype)
+
 
 MOST_WEIGHTS = 10**7  # of a cirkit circuit, which has no sparse layers
 
