@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from strudel import Strudel, StrudelClassifier, StrudelImputer, StrudelRegressor, save
-from strudel.cli.main import main
+from strudel import Strudel, StrudelClassifier, StrudelImputer, StrudelRegressor
 
 ASKED = ("score", "predict", "impute", "sample", "query")
 
@@ -96,30 +95,3 @@ def test_a_table_is_refused_in_one_sentence(problem, door, model, classifier, re
 def test_a_table_with_little_in_it_is_taken(kind, door, model, classifier, regressor):
     for question in ask(door, TAKEN[kind][0], model, classifier, regressor):
         assert question() is not None
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize(
-    ("problem", "door"), [(name, door) for name, (_, doors, _) in REFUSED.items() for door in doors]
-)
-def test_a_command_refuses_a_table_in_one_line(problem, door, model, classifier, tmp_path, capsys):
-    table, _, words = REFUSED[problem]
-    data, output = tmp_path / "data.csv", tmp_path / "output.csv"
-    table.to_csv(data, index=False)
-    for name, held in (("model", model), ("classifier", classifier)):
-        save(held, tmp_path / f"{name}.strudel")
-    before = sorted(tmp_path.iterdir())
-    own = tmp_path / ("classifier.strudel" if door == "predict" else "model.strudel")
-    arguments = {
-        "fit": ["fit", data, "-o", tmp_path / "new.strudel"],
-        "sample": ["sample", own, "--given", data, "-o", output],
-        "query": ["query", own, "marginal", "--given", data],
-    }.get(door, [door, own, data, "-o", output])
-    code = main([str(argument) for argument in arguments])
-    said = capsys.readouterr()
-    assert (code, said.out) == (2, "")
-    errors = [line for line in said.err.splitlines() if not line.startswith("note: ")]
-    assert len(errors) == 1
-    assert errors[0].startswith("strudel: ")
-    assert words in errors[0]
-    assert sorted(tmp_path.iterdir()) == before

@@ -34,10 +34,11 @@ def test_circuits_of_any_form_are_right_or_refused(circuit, data):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("name", ["nltcs", "plants"])
-def test_learned_circuits_agree_with_the_evaluation_in_logs(name, data_folder, rng):
-    data = load_dataset(name)
-    model = Strudel(n_components=1, random_state=0).fit(data.train, X_valid=data.valid)
+def test_a_learned_circuit_agrees_with_the_evaluation_in_logs(data_folder, rng):
+    data = load_dataset("plants")
+    model = Strudel(n_components=1, max_splits=150, random_state=0).fit(
+        data.train, X_valid=data.valid
+    )
     n_vars = model.circuit_.n_vars
     rows = data.test[rng.integers(len(data.test), size=1000)].astype(float)
     rows[rng.random((1000, n_vars)) < rng.random((1000, 1))] = NAN

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -20,22 +19,17 @@ from joint import (
     some_rows,
     special_joint,
     special_mixtures,
-    with_components,
 )
-from strategies import examples, mixtures, partly_observed_rows, random_mixture
+from strategies import examples, mixtures, partly_observed_rows
 from strudel import Mixture, log_likelihood, marginal_map, most_probable_state
-from strudel.circuits import compile_chow_liu, compile_factorized
-from strudel.data.datasets import load_dataset
+from strudel.circuits import compile_chow_liu
 from strudel.errors import SearchLimitWarning
-from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import fit_parameters
-from strudel.learning.search.learn_structure import learn_structure
 from strudel.queries.maximum import mixture_search
 from strudel.queries.maximum.evidence_of_mixture import best_values
 from strudel.queries.maximum.mixture_bounds import MixtureBounds, RelaxedBounds
 from strudel.queries.passes import encode
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
-from strudel.trees.vtree import linear_vtree
 
 
 def check_best(mixture, joint, rows, k):
@@ -87,12 +81,6 @@ def test_special_mixtures(name, rng, n_listed):
     joint = special_joint(name)
     for k in (1, 4):
         check_best(mixture, joint, some_rows(joint, rng, n_rows=4, known=0.2), k)
-
-
-@pytest.mark.compiled
-def test_ten_variables(rng):
-    mixture = random_mixture(compile_factorized(linear_vtree(10)), 17, rng)
-    check_best(mixture, Joint(mixture), [[NAN] * 10], 50)
 
 
 @examples(60)
@@ -183,12 +171,6 @@ def test_a_limit_gives_the_best_so_far_and_a_bound_that_holds():
         most_probable_state(conflicting_mixture(8), k=300, max_nodes=1)
 
 
-def test_a_search_that_ends_in_time_does_not_warn():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        most_probable_state(special_mixtures()["learned"], max_seconds=600.0, max_nodes=10**6)
-
-
 def test_bad_limits_are_refused():
     for limit in ({"max_seconds": -1}, {"max_nodes": -1}):
         with pytest.raises(ValueError, match="must be zero or more, or None"):
@@ -228,23 +210,3 @@ def test_a_thousand_variables_are_maximal_under_flips(rng):
     flips = np.repeat(state[np.newaxis], 1000, axis=0)
     flips[np.arange(1000), np.arange(1000)] ^= 1
     assert log_likelihood(mixture, flips[np.isnan(row)]).max() <= log_p + 1e-9
-
-
-@pytest.mark.compiled
-def test_real_data_agrees_with_a_search_of_the_one_circuit(data_folder, rng):
-    data = load_dataset("plants")
-    structure, _ = learn_structure(data.train, search=SearchOptions(max_splits=20))
-    parts = [
-        fit_parameters(structure, data.train, sample_weight=rng.gamma(0.2, size=len(data.train)))
-        for _ in range(12)
-    ]
-    log_theta = np.column_stack([part.edge_log_theta for part in parts])
-    mixture = Mixture(structure, log_theta, np.log(rng.dirichlet(np.ones(12))))
-    for test_row in data.test[:3]:
-        row = np.where(rng.random(69) < 0.5, test_row, NAN)
-        _, log_p = most_probable_state(mixture, row)
-        found = marginal_map(mixture.to_circuit(), range(69), row)
-        assert found.is_optimal
-        assert log_p == pytest.approx(found.log_probability, rel=REL)
-        permuted = with_components(mixture, rng.permutation(12))
-        assert most_probable_state(permuted, row)[1] == pytest.approx(log_p, rel=1e-12)

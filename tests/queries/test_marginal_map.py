@@ -28,7 +28,7 @@ from strudel.queries.maximum.relaxation import relax
 from strudel.queries.maximum.relaxation_pass import RelaxationPass
 from strudel.tables.encoder import TableEncoder
 from strudel.trees.chow_liu import ChowLiuTree, learn_chow_liu_tree
-from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree, vtree_from_chow_liu
+from strudel.trees.vtree import balanced_vtree, random_vtree, vtree_from_chow_liu
 
 NONE = -1
 
@@ -61,29 +61,12 @@ def questions(draw, circuit):
     return order[: draw(st.integers(1, len(order)))], draw(partly_observed_rows(circuit.n_vars))
 
 
-@examples(150)
-@given(circuits(max_vars=7), st.data())
-def test_deterministic_circuits_agree_with_enumeration(circuit, data):
+@examples(250)
+@given(st.one_of(circuits(7), circuits(7, deterministic=False)), st.data())
+def test_circuits_agree_with_enumeration(circuit, data):
     query, row = data.draw(questions(circuit))
     assume(oracle.log_marginal(circuit, row) > -math.inf)
     check_against_enumeration(circuit, query, row)
-
-
-@examples(150)
-@given(circuits(max_vars=7, deterministic=False), st.data())
-def test_other_circuits_agree_with_enumeration(circuit, data):
-    query, row = data.draw(questions(circuit))
-    assume(oracle.log_marginal(circuit, row) > -math.inf)
-    check_against_enumeration(circuit, query, row)
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("make", [strategies.sum_circuit, strategies.split_circuit])
-def test_larger_circuits_agree_with_enumeration(make, seed):
-    circuit = make(random_vtree(10, seed), random.Random(seed), size=5)
-    query = np.random.default_rng(seed).permutation(10)[:5].tolist()
-    check_against_enumeration(circuit, query, [math.nan] * 10)
 
 
 @given(circuits(max_vars=6), st.data())
@@ -119,61 +102,6 @@ def test_a_relaxation_bounds_every_state_of_a_partial_assignment(circuit, data):
             assert bound == pytest.approx(best, abs=1e-12, rel=1e-12)
         elif bound > -math.inf:
             assert set(state[open_vars].tolist()) <= {0, 1}
-
-
-def query_first_circuit(n_query, n_hidden, seed, size=3):
-    """A vtree with the query variables above the others; what is on top excludes each other.
-
-    The left sides of a sum exclude each other, but no single variable tells them apart.
-    """
-    rng = random.Random(seed)
-    hidden = any_nesting(range(n_query, n_query + n_hidden), rng)
-    nested = hidden
-    for var in reversed(range(0, n_query - 1, 2)):
-        nested = ((var, var + 1), nested)
-    vtree = Vtree.from_nested(nested)
-    nodes = strategies.Nodes(vtree, rng)
-    pool = {}
-    for v in range(vtree.n_nodes):
-        scope = vtree.scope(v)
-        if vtree.node_var[v] != NONE:
-            zero = 2 * int(vtree.node_var[v])
-            both = nodes.add(v, [(zero, NONE), (zero + 1, NONE)])
-            pool[v] = [[both]] if scope[0] >= n_query else [[zero, zero + 1]]
-            continue
-        left, right = pool[vtree.node_left[v]], pool[vtree.node_right[v]]
-        if max(scope) < n_query:  # a pair of query variables: equal, or different
-            (zero_a, one_a), (zero_b, one_b) = left[0], right[0]
-            same = nodes.add(v, [(zero_a, zero_b), (one_a, one_b)])
-            other = nodes.add(v, [(zero_a, one_b), (one_a, zero_b)])
-            pool[v] = [[same, other]]
-        elif min(scope) >= n_query:  # anything
-            pairs = [(a[0], b[0]) for a in left for b in right]
-            pool[v] = [[nodes.add(v, rng.choices(pairs, k=2))] for _ in range(size)]
-        else:
-            pool[v] = [
-                [nodes.add(v, [(prime, rng.choice(right)[0]) for prime in left[0]])]
-                for _ in range(size)
-            ]
-    return nodes.build(pool[vtree.root][0][0], zeros=0.0)
-
-
-def any_nesting(variables, rng):
-    """Any nested pairs over the variables."""
-    trees = list(variables)
-    while len(trees) > 1:
-        i = rng.randrange(len(trees) - 1)
-        trees[i : i + 2] = [(trees[i], trees[i + 1])]
-    return trees[0]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_one_pass_is_enough_where_the_query_is_on_top_of_the_vtree(seed):
-    circuit = query_first_circuit(n_query=4, n_hidden=4, seed=seed)
-    found = marginal_map(circuit, range(4))
-    assert (found.is_optimal, found.n_nodes) == (True, 0)
-    total = state_probabilities(circuit, range(4), [math.nan] * 8)
-    assert found.log_probability == pytest.approx(math.log(max(total.values())), rel=1e-12)
 
 
 def test_one_pass_is_enough_for_the_ancestors_in_a_chow_liu_tree():
@@ -230,19 +158,6 @@ def test_without_limits_the_bound_is_reached_and_no_sample_is_better(digits_circ
     rows[:, 1::2] = np.nan
     rows[:, 1], rows[:, 3] = 1, 0
     assert log_marginal(digits_circuit, rows).max() <= found.log_probability + 1e-9
-
-
-@pytest.mark.compiled
-def test_eight_variables_of_a_learned_circuit_agree_with_all_their_states(data_folder):
-    data = load_dataset("nltcs")
-    circuit = Strudel(n_components=1, random_state=0).fit(data.train, X_valid=data.valid).circuit_
-    for seed in range(5):
-        query = np.random.default_rng(seed).permutation(16)[:8].tolist()
-        rows = np.full((256, 16), np.nan)
-        rows[:, query] = oracle.all_rows(8)
-        found = marginal_map(circuit, query)
-        assert found.is_optimal
-        assert found.log_probability == pytest.approx(log_marginal(circuit, rows).max(), rel=1e-12)
 
 
 @pytest.mark.compiled

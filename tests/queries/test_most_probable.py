@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
-from joint import NAN, REL, Joint, models_with_rows, some_rows, special_circuits
+from joint import REL, Joint, models_with_rows, some_rows, special_circuits
 from strategies import circuits, examples
 from strudel import CircuitPropertyError, log_likelihood, most_probable_state
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
@@ -86,16 +86,6 @@ def test_figure_1():
     state, log_p = most_probable_state(figure_1_circuit())
     assert math.exp(log_p) == pytest.approx(0.6 * 0.8 * 0.6 * 0.9)
     assert state.tolist() == [0, 1, 1, 0]
-
-
-@pytest.mark.compiled
-def test_independent_variables_choose_for_themselves(rng):
-    p = rng.random(1500)
-    row = np.where(rng.random(1500) < 0.5, NAN, rng.integers(0, 2, 1500))
-    state, log_p = most_probable_state(compile_factorized(random_vtree(1500, rng), p), row)
-    expected = np.where(np.isnan(row), p > 0.5, row)
-    np.testing.assert_array_equal(state, expected)
-    assert log_p == pytest.approx(np.log(np.where(expected == 1, p, 1 - p)).sum(), rel=1e-12)
 
 
 @pytest.mark.compiled
