@@ -26,7 +26,7 @@ from strudel.logic.event_forms import is_formula
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model
 from strudel.queries.soft_evidence import with_code
-from strudel.tables.coded_rows import known_numbers
+from strudel.tables.table_code import known_numbers
 
 IF_ZERO = (
     "The evidence has probability zero under the model, so it cannot be conditioned on. Set "

@@ -40,7 +40,7 @@ from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
 from strudel.queries.soft_evidence import with_code
-from strudel.tables.coded_rows import known_numbers
+from strudel.tables.table_code import known_numbers
 
 MAX_CASE_ROWS = 2**16  # cases times rows of evidence; more are worth a compiler
 FEW_COUNTED = 4  # literals of a count that is asked of a mixture by cases

@@ -31,9 +31,8 @@ from strudel.logic.events import Event, with_leaves
 from strudel.logic.sdd import nnf_from_sdd
 from strudel.queries.model import Model, structure_of
 from strudel.tables.coded_column import Column, bound_text
-from strudel.tables.coded_rows import CodedNames
 from strudel.tables.density import CellDistribution
-from strudel.tables.table_code import TableCode
+from strudel.tables.table_code import CodedNames, TableCode
 from strudel.trees.vtree import Vtree, VtreeNodes
 
 # The least share of a part of a cell. The density may exclude a part, such as that between two

@@ -33,9 +33,8 @@ from strudel.logic.events import (
 )
 from strudel.queries.model import Model
 from strudel.tables.coded_column import Column
-from strudel.tables.coded_rows import code_of
 from strudel.tables.density import EVERYWHERE, Region, meet
-from strudel.tables.table_code import TableCode
+from strudel.tables.table_code import TableCode, code_of
 from strudel.trees.vtree import Vtree, VtreeNodes
 
 

@@ -30,7 +30,7 @@ from strudel.circuits.evaluate import evaluate_log
 from strudel.circuits.mixture import Mixture
 from strudel.errors import SizeLimitError
 from strudel.queries.arguments import variable_indices
-from strudel.tables.coded_rows import select_names
+from strudel.tables.table_code import select_names
 from strudel.trees.vtree import Restriction, Vtree, restrict_vtree
 
 MAX_EDGES = 2**24

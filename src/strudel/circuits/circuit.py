@@ -16,8 +16,7 @@ import numpy as np
 
 from strudel._display import Shown
 from strudel._types import NONE, FloatArray, IntArray
-from strudel.tables.coded_rows import CodedNames, code_of
-from strudel.tables.table_code import TableCode
+from strudel.tables.table_code import CodedNames, TableCode, code_of
 from strudel.trees.vtree import Vtree
 
 LARGEST_LOG = 1e100  # of a parameter: sums of as many as fit into memory stay finite

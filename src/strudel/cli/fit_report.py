@@ -166,8 +166,8 @@ def independent_log_likelihoods(model: Any, parts: Mapping[str, Table]) -> dict[
     their density within their cell. Unknown values are summed out. Partitioned tables have none, as
     they would be read once more.
     """
-    from strudel.tables.coded_rows import table_log_density
     from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
+    from strudel.tables.table_code import table_log_density
 
     if any(is_lazy(table.X) for table in parts.values()):
         return {}

@@ -87,7 +87,7 @@ def check_evidence(
     single row, a dict or a list of dicts. A dict maps feature names or column numbers to values,
     and what it does not name is unknown; without feature names, the columns are called ``x0``,
     ``x1``, ... If the names know a table's code, the rows may be in the columns of that table, see
-    `coded_rows`. The result is C-contiguous, the caller's own memory when that is already so.
+    `table_code`. The result is C-contiguous, the caller's own memory when that is already so.
     """
     encode = getattr(feature_names, "encode_evidence", None)  # names that know the code of a table
     coded = None if encode is None else encode(X, name)

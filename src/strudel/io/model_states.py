@@ -20,8 +20,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import FileFormatError
 from strudel.io.archive import Archive, expect
-from strudel.tables.coded_rows import CodedNames
-from strudel.tables.table_code import TableCode
+from strudel.tables.table_code import CodedNames, TableCode
 from strudel.trees.vtree import Vtree
 
 State: TypeAlias = tuple[dict[str, Any], dict[str, AnyArray]]  # for meta.json, and the arrays

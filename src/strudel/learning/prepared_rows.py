@@ -47,7 +47,6 @@ from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN, decode, encode
 from strudel.queries.probabilities import log_probabilities
-from strudel.tables.coded_rows import CodedNames, table_log_density
 from strudel.tables.encoder import (
     TableEncoder,
     fitted_encoder,
@@ -57,6 +56,7 @@ from strudel.tables.encoder import (
     take_rows,
     text_names,
 )
+from strudel.tables.table_code import CodedNames, table_log_density
 from strudel.trees.vtree import Vtree
 
 FEWEST_COPIES = 4  # of a search for one circuit: on one, chance stops it too early

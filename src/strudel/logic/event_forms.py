@@ -19,9 +19,8 @@ from strudel.logic.event_grammar import parse_event
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, children_first, with_leaves
 from strudel.logic.formula import AND, LITERAL, Cnf, Dnf, Nnf
 from strudel.logic.sdd import Sdd
-from strudel.tables.coded_rows import code_of
 from strudel.tables.columns import is_missing
-from strudel.tables.table_code import bit_column
+from strudel.tables.table_code import bit_column, code_of
 
 FORMULAS = (Cnf, Dnf, Nnf, Sdd)
 

@@ -20,7 +20,7 @@ from strudel._names import find_name, names_of, places_of, quote
 from strudel._types import NONE, AnyArray
 from strudel.data.validation import check_binary
 from strudel.logic.sdd import Sdd
-from strudel.tables.coded_rows import code_of
+from strudel.tables.table_code import code_of
 
 BARE_NAME = re.compile(r"[^\W\d][\w.]*")
 WORDS = frozenset({"true", "false", "True", "False", "and", "or", "not", "xor"})  # not bare names

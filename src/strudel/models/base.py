@@ -27,8 +27,8 @@ from strudel.learning.partitioned.engines import lazy_mean
 from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared
 from strudel.queries.columns.pair_check import Check, check_codes, most_rows
 from strudel.queries.model import Model, model_of
-from strudel.tables.coded_rows import CodedNames
 from strudel.tables.encoder import TableEncoder, names_to_match, text_names
+from strudel.tables.table_code import CodedNames
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -48,8 +48,7 @@ from strudel.queries.model import Model, model_of
 from strudel.queries.passes import UNKNOWN, decode
 from strudel.queries.probabilities import log_probabilities
 from strudel.tables.coded_column import Column, either
-from strudel.tables.coded_rows import known_values
-from strudel.tables.table_code import TableCode
+from strudel.tables.table_code import TableCode, known_values
 
 MAX_SETS = 10_000
 BEAM_WIDTH = 8

@@ -54,7 +54,6 @@ from strudel.queries.model import Model
 from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
 from strudel.tables.coded_column import Column, bound_text
-from strudel.tables.coded_rows import coded_evidence, known_numbers
 from strudel.tables.density import SURE
 from strudel.tables.predictor_columns import (
     BOOSTING,
@@ -67,7 +66,7 @@ from strudel.tables.predictor_columns import (
     step_of,
     tests_of,
 )
-from strudel.tables.table_code import TableCode, code_of_bits
+from strudel.tables.table_code import TableCode, code_of_bits, coded_evidence, known_numbers
 
 
 class Asked(NamedTuple):

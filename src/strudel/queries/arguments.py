@@ -16,7 +16,7 @@ from strudel._names import did_you_mean, find_name, names_of
 from strudel._types import AnyArray, FloatArray
 from strudel.data.validation import check_evidence, is_single_row
 from strudel.queries.model import Model
-from strudel.tables.coded_rows import table_log_density
+from strudel.tables.table_code import table_log_density
 
 
 def given_rows(model: Model, given: Any, name: str = "given") -> tuple[FloatArray, bool]:

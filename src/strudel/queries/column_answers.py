@@ -21,9 +21,8 @@ from strudel.queries.columns.value_probabilities import (
 )
 from strudel.queries.model import Model
 from strudel.tables.coded_column import Column
-from strudel.tables.coded_rows import known_numbers, known_values
 from strudel.tables.filled_table import has_mean
-from strudel.tables.table_code import TableCode
+from strudel.tables.table_code import TableCode, known_numbers, known_values
 
 QUERY = "marginal_probabilities"
 

@@ -20,7 +20,7 @@ from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import mixture_flow_log_likelihood
 from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.probabilities import log_probabilities
-from strudel.tables.coded_rows import coded_table
+from strudel.tables.table_code import coded_table
 
 BLOCK_CELLS = 2**25  # cells packed at a time, so that a million rows need little extra memory
 

@@ -17,7 +17,7 @@ from strudel.queries.arguments import given_rows, log_density_in
 from strudel.queries.by_block import lazily
 from strudel.queries.model import Model, model_of
 from strudel.queries.probabilities import log_probabilities
-from strudel.tables.coded_rows import known_numbers, known_values, log_density_of
+from strudel.tables.table_code import known_numbers, known_values, log_density_of
 
 
 @lazily("given")

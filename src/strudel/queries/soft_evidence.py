@@ -25,9 +25,8 @@ from strudel.circuits.mixture import Mixture
 from strudel.circuits.normalization import normalized_columns, normalized_parameters
 from strudel.queries.model import Model
 from strudel.tables.coded_column import Column
-from strudel.tables.coded_rows import CodedNames
 from strudel.tables.density import Region
-from strudel.tables.table_code import TableCode
+from strudel.tables.table_code import CodedNames, TableCode
 
 N_RECENT = 4  # models given parts of cells that a model remembers
 _RECENT: WeakKeyDictionary[Model, dict[Any, tuple[Model | None, float, AnyArray]]] = (

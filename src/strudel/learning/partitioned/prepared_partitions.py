@@ -46,8 +46,8 @@ from strudel.learning.progress import MixtureHistory
 from strudel.learning.structural_em import IncompleteRows, first_mixture, first_tree
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model
-from strudel.tables.coded_rows import CodedNames, table_log_density
 from strudel.tables.encoder import is_binary, new_encoder, raise_with_advice
+from strudel.tables.table_code import CodedNames, table_log_density
 
 CODED_BY = 100_000  # rows on which an encoder is fitted
 FIRST_ROWS = 2**16  # rows from which the model that completes others is learned

@@ -26,9 +26,9 @@ from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.tables.coded_column import BIT, Column, compared_region
-from strudel.tables.coded_rows import known_numbers
 from strudel.tables.columns import as_date, as_timedelta
 from strudel.tables.density import LARGEST
+from strudel.tables.table_code import known_numbers
 
 DAY = 86_400e6  # microseconds
 

@@ -18,8 +18,7 @@ from strudel.queries.arguments import given_rows
 from strudel.queries.columns.joint_table import code_of_model, pandas_frame, rows_with_few_unknown
 from strudel.queries.model import Model, model_of
 from strudel.queries.sampling import draw_rows
-from strudel.tables.coded_rows import known_numbers
-from strudel.tables.table_code import TableCode
+from strudel.tables.table_code import TableCode, known_numbers
 
 QUERY = "surprise"
 

@@ -30,7 +30,7 @@ from strudel.queries.maximum.mixture_search import MixtureSearch
 from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.passes import UNKNOWN, distinct_rows, encode
 from strudel.queries.soft_evidence import with_commonest
-from strudel.tables.coded_rows import known_numbers
+from strudel.tables.table_code import known_numbers
 
 MAX_LOOKED_THROUGH = 1024  # states of a model that was learned without respect for its code
 
