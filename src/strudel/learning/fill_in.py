@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -31,7 +31,8 @@ from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.marginal import log_marginal
 from strudel.queries.model import Model
 from strudel.tables.coded_column import Column
-from strudel.tables.columns import RawColumn
+from strudel.tables.columns import RawColumn, read_columns
+from strudel.tables.encoder import take_rows
 from strudel.tables.table_code import TableCode
 
 MOST_WORK = 120_000_000  # values of all columns that are hidden, times edges and components
@@ -177,19 +178,24 @@ def numbers_of(code: TableCode, raws: Sequence[RawColumn]) -> list[FloatArray | 
 
 def learn_fill_regressions(
     model: Model,
-    columns: Sequence[Column],
-    numbers: Numbers,
-    rows: FloatArray,
-    sample_weight: FloatArray | None,
+    code: TableCode,
+    X: Any,
+    sample_weight: Any,
     rng: np.random.Generator,
     target: int | None = None,
 ) -> FillRegressions | None:
-    """The regressions of all columns, from known values of the rows that are hidden.
+    """The regressions of all columns of a table, from known values of its rows that are hidden.
 
-    `rows` are the 0/1 variables of the columns. None where no column varies, or there are so
-    many that each could only be hidden in a few rows. The number of a column of numbers as
-    `target` lets it be hidden in more rows, and tells its `errors`.
+    None where no column varies, or there are so many that each could only be hidden in a few rows.
+    The number of a column of numbers as `target` lets it be hidden in more rows, and tells its
+    `errors`.
     """
+    if sample_weight is not None:  # rows without weight may hold values of their own
+        sample_weight = np.asarray(sample_weight, dtype=np.float64)
+        own = np.flatnonzero(sample_weight > 0.0)
+        X, sample_weight = take_rows(X, own), sample_weight[own]
+    raws = code.match(read_columns(X))
+    columns, numbers, rows = code.columns, numbers_of(code, raws), code.encode_columns(raws)
     n_cells = len(columns) * rows.shape[1]
     if n_cells == 0 or MOST_CELLS // n_cells < FEWEST_HIDDEN:
         return None

@@ -1,7 +1,7 @@
 """Tables -> fitted estimators of scikit-learn: check, call, keep.
 
-Reading order: `base`, `strudel`; then `classifier`, `regressor`, `imputer`, and
-`predictor_circuits` with `flow_predictor`. Estimators are dataclasses; their fields are options.
+Reading order: `base`, `strudel`; then `classifier`, `regressor`, `imputer`, `predictor_circuits`.
+Estimators are dataclasses; their fields are options.
 """
 
 from strudel._lazy import attach

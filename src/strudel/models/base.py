@@ -1,4 +1,4 @@
-"""What all estimators share: input checks, held-out rows, scores, and the queries as methods."""
+"""What estimators share: checks of rows and targets, scores, and the queries as methods."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from copy import copy
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from strudel import algebra, explorer, predictions, queries
 from strudel._display import plotting
 from strudel._numba import use_threads
-from strudel._types import ByteArray, FloatArray
+from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.lazy import is_lazy
 from strudel.data.validation import (
     check_binary,
@@ -27,6 +29,7 @@ from strudel.learning.partitioned.engines import lazy_mean
 from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared
 from strudel.queries.columns.pair_check import Check, check_codes, most_rows
 from strudel.queries.model import Model, model_of
+from strudel.tables.columns import is_missing
 from strudel.tables.encoder import TableEncoder, names_to_match, text_names
 from strudel.tables.table_code import CodedNames
 
@@ -166,8 +169,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         y: Any,
         X_valid: Any,
         sample_weight: Any,
-        last: Model | None = None,
-        is_restricted: bool = False,
+        last: Model | None,
     ) -> FitInput:
         """What `fit` was given, after the checks that scikit-learn makes."""
         if not is_lazy(X):
@@ -181,8 +183,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
             self,
             check_random_state(self.random_state),
             last,
-            is_restricted,
-            lambda X, table: _check_features(self, X, table, reset=False),
+            check_features=lambda X, table: _check_features(self, X, table, reset=False),
         )
 
     def _keep(self, rows: Prepared, log_likelihoods: LogLikelihoods) -> Self:
@@ -242,13 +243,6 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
             del found.check_
         return found
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.columns is None
-        tags.input_tags.string = tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = True
-        return tags
-
 
 def _check_same_features(X: Any, X_valid: Any) -> None:
     """Refuse frames whose columns have other names, before a model remembers any."""
@@ -272,3 +266,30 @@ def keep_encoder(estimator: Any, encoder: TableEncoder | None) -> None:
         estimator.feature_names_in_ = encoder.feature_names_in_
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
+
+
+def as_target(y: Any, estimator: Any) -> AnyArray:
+    """One value per row."""
+    if y is None:  # in scikit-learn's words, which its estimator checks look for
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
+            "is None."
+        )
+    return np.asarray(column_or_1d(y, warn=True))
+
+
+def as_labels(y: Any, estimator: Any) -> AnyArray:
+    """One known class per row."""
+    labels = as_target(y, estimator)
+    # In a list, NaN beside text: NumPy would make it a text of its own.
+    cells = y if isinstance(y, list | tuple) else labels.tolist()
+    row = next((row for row, label in enumerate(cells) if is_missing(label)), None)
+    if row is not None:  # "contains NaN" are scikit-learn's words
+        raise ValueError(
+            f"Input y contains NaN or None: the class is unknown at row {row}. A classifier learns "
+            "from rows whose class is known: drop the others, as with X[y.notna()] in pandas."
+        )
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    return labels

@@ -45,9 +45,8 @@ from strudel.learning.class_models import (
 from strudel.learning.options import METHODS as MIXTURE_METHODS
 from strudel.learning.options import Method
 from strudel.learning.progress import Reporter
-from strudel.models.base import keep_encoder
+from strudel.models.base import as_labels, keep_encoder
 from strudel.models.strudel import Strudel, StrudelOptions
-from strudel.models.targets import as_labels
 from strudel.tables.column_codes import as_column_codes
 from strudel.tables.columns import RawColumn, read_columns
 from strudel.tables.encoder import (
@@ -354,28 +353,23 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
         """Cross-validate all settings that the options leave open."""
         settings = self._settings(table)
         is_encoded = table.encoders[0] is not None
-        class_strengths: Sequence[float] = CLASS_STRENGTHS
-        strengths: Sequence[float] = STRENGTHS
-        if is_encoded:
-            class_strengths, strengths = CLASS_STRENGTHS_OF_TABLES, STRENGTHS_OF_TABLES
-        if self.class_pseudocount != "auto":
-            class_strengths = (float(self.class_pseudocount),)
+        of_classes: Sequence[float] = CLASS_STRENGTHS_OF_TABLES if is_encoded else CLASS_STRENGTHS
+        strengths: Sequence[float] = STRENGTHS_OF_TABLES if is_encoded else STRENGTHS
         penalties: Sequence[float] = PENALTIES
-        logistic_strength = LOGISTIC_STRENGTH
+        of_logistic: Sequence[float] = (LOGISTIC_STRENGTH,)
         if self.class_pseudocount != "auto":
-            penalties = class_strengths
+            of_classes = penalties = (float(self.class_pseudocount),)
         if self.pseudocount != "auto":
-            strengths = (float(self.pseudocount),)
-            logistic_strength = float(self.pseudocount)
-        pairs = [(a, b) for a in class_strengths for b in strengths]
-        logistic_pairs = [(a, logistic_strength) for a in penalties]
+            strengths = of_logistic = (float(self.pseudocount),)
+        pairs = [(a, b) for a in of_classes for b in strengths]
+        logistic_pairs = [(a, b) for a in penalties for b in of_logistic]
         fold = fold_of_rows(label, self.n_folds, np.random.default_rng(seed))
-        first = logistic_pairs if settings[0].method == "logistic" else pairs
-        if fold.max() < 0 or len(settings) * len(first) == 1:  # nothing to choose, or to choose by
-            middle = (class_strengths[len(class_strengths) // 2], strengths[len(strengths) // 2])
-            if settings[0].method == "logistic":
-                middle = logistic_pairs[len(logistic_pairs) // 2]
-            return ClassTrial(settings[0], *middle, np.nan, np.nan, np.nan, 0), []
+        is_logistic = settings[0].method == "logistic"
+        n_first = len(logistic_pairs if is_logistic else pairs)
+        if fold.max() < 0 or len(settings) * n_first == 1:  # nothing to choose, or to choose by
+            both = (penalties, of_logistic) if is_logistic else (of_classes, strengths)
+            a, b = (values[len(values) // 2] for values in both)
+            return ClassTrial(settings[0], a, b, np.nan, np.nan, np.nan, 0), []
         search = ClassSearch(settings, pairs, logistic_pairs, self.scoring, seed)
         with Reporter(verbose=self.verbose) as report:
             return search.run(encoded, fold, lambda words: report.say("choice", words))
@@ -400,25 +394,19 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
                 if not self._is_left_out(method, init, n_splits, size)
             ]
         of_tables = [
-            Setting(
-                0,
-                method,
-                init,
-                n_splits if self.max_splits is None else splits[0],
-                size if self.n_components == "auto" else sizes[0],
-                of_columns,
-            )
+            Setting(0, method, init, n_splits, size, of_columns)
             for of_columns, method, init, n_splits, size in OF_TABLES
             if method in methods and init in inits
         ]
+        if self.max_splits is not None:
+            of_tables = [setting._replace(n_splits=splits[0]) for setting in of_tables]
+        if self.n_components != "auto":
+            of_tables = [setting._replace(n_components=sizes[0]) for setting in of_tables]
         if not of_tables:  # a method and an init that are not tried together
             of_tables = [Setting(0, methods[0], inits[0], splits[0], sizes[-1])]
         n_encoders = min(len(table.encoders), len(BINS))
-        settings = [
-            setting._replace(encoder=e)
-            for e in range(n_encoders)
-            for setting in dict.fromkeys(of_tables)
-        ]
+        some = dict.fromkeys(of_tables)
+        settings = [one._replace(encoder=e) for e in range(n_encoders) for one in some]
         is_open = self.method == "auto" and "independent" in inits and 0 in splits
         return [logistic, *settings] if is_open else settings
 
@@ -552,10 +540,3 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
             )
         for name in ("pseudocount", "class_pseudocount"):
             check_size(name, getattr(self, name), may_be_zero=False, may_be_auto=True)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.input_tags.string = tags.input_tags.categorical = True
-        return tags

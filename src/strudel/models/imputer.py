@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +53,6 @@ from strudel.tables.encoder import (
     keep_features,
     look_at_table,
     rows_like,
-    take_rows,
     text_names,
 )
 from strudel.tables.filled_table import (
@@ -164,28 +164,13 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
         self.circuit_: Model = model if model.table_code is code else model.with_table_code(code)
         self.regressions_: FillRegressions | None = None
         if code is not None and self.strategy == "auto" and not is_fitted_model(self.estimator):
-            self.regressions_ = self._learn_regressions(X, code, sample_weight)
+            rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+            of_variables = self.circuit_.with_table_code(None)
+            with use_threads(self.n_jobs):
+                self.regressions_ = learn_fill_regressions(
+                    of_variables, code, dense(X), sample_weight, rng
+                )
         return self
-
-    def _learn_regressions(
-        self, X: Any, code: TableCode, sample_weight: Any
-    ) -> FillRegressions | None:
-        """What corrects the model, from known values that are hidden."""
-        X, weight = dense(X), None
-        if sample_weight is not None:  # rows without weight may hold values of their own
-            weight = np.asarray(sample_weight, dtype=np.float64)
-            X, weight = take_rows(X, np.flatnonzero(weight > 0.0)), weight[weight > 0.0]
-        raws = code.match(read_columns(X))
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        with use_threads(self.n_jobs):
-            return learn_fill_regressions(
-                self.circuit_.with_table_code(None),
-                code.columns,
-                numbers_of(code, raws),
-                code.encode_columns(raws),
-                weight,
-                rng,
-            )
 
     def _use(self, X: Any) -> tuple[TableEncoder | None, Model, Any]:
         """The model that was given, with the encoder that it was learned with; its columns of X."""
@@ -326,10 +311,8 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
         rng = generator_from(random_state) if strategy == "sample" else None
         with use_threads(self.n_jobs):
             if code is not None and strategy in ("auto", "mean"):
-                corrected = self.regressions_ if strategy == "auto" else None
-                if corrected is not None:
-                    numbers = numbers_of(code, code.match(read_columns(X)))
-                    values = _corrected_values(model, code, rows, numbers, corrected)
+                if strategy == "auto" and self.regressions_ is not None:
+                    values = _corrected_values(model, code, rows, X, self.regressions_)
                 else:
                     values = _expected_values(model, code, rows, with_means=strategy == "mean")
                 return [fill_columns(X, code, values, empty)]
@@ -358,13 +341,6 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
             for i, table in enumerate(tables):
                 table[is_open] = drawn[:, i]
         return tables
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
 
 
 # `set_output` would load lazy tables, which are of the kind that was given.
@@ -423,17 +399,11 @@ def _left_empty(X: Any, code: TableCode) -> dict[str, AnyArray]:
 
 
 def _corrected_values(
-    model: Model,
-    code: TableCode,
-    rows: FloatArray,
-    numbers: list[FloatArray | None],
-    regressions: FillRegressions,
+    model: Model, code: TableCode, rows: FloatArray, X: Any, regressions: FillRegressions
 ) -> ValuesOf:
     """The mean or the best value of columns by their regressions: one pass for all gaps."""
-    is_open = np.asarray(np.isnan(rows).any(axis=1))
-    place = np.cumsum(is_open) - 1  # of every row among those
-    log_p, shares = value_probabilities(model, code.columns, rows[is_open], "impute")
-    _raise_if_impossible(log_p, is_open)
+    is_open, place, shares = _shares(model, code.columns, rows)
+    numbers = numbers_of(code, code.match(read_columns(X)))
     of_open = [None if known is None else known[is_open] for known in numbers]
     filled = regressions.fill(code.columns, of_open, rows[is_open], shares)
     found = {column.name: own for column, own in zip(code.columns, filled, strict=True)}
@@ -447,10 +417,16 @@ def _corrected_values(
     return values
 
 
-def _raise_if_impossible(log_p: FloatArray, is_open: AnyArray) -> None:
+def _shares(
+    model: Model, columns: Sequence[Column], rows: FloatArray
+) -> tuple[AnyArray, AnyArray, list[FloatArray]]:
+    """Which rows have gaps, the place of each among those, and their values' probabilities."""
+    is_open = np.asarray(np.isnan(rows).any(axis=1))
+    log_p, shares = value_probabilities(model, columns, rows[is_open], "impute")
     impossible = np.zeros(len(is_open))
     impossible[is_open] = log_p
     raise_if_impossible(impossible)
+    return is_open, np.cumsum(is_open) - 1, shares
 
 
 def _expected_values(
@@ -460,15 +436,9 @@ def _expected_values(
 
     A column that is a 0/1 variable has a mean if that is wanted.
     """
-    is_open = np.asarray(np.isnan(rows).any(axis=1))
-    place = np.cumsum(is_open) - 1  # of every row among those
-    wanted = [
-        column
-        for column in code.columns
-        if np.isnan(rows[:, column.start : column.stop]).any(axis=1).any()
-    ]
-    log_p, found = value_probabilities(model, wanted, rows[is_open], "impute")
-    _raise_if_impossible(log_p, is_open)
+    has_gap = np.asarray(np.isnan(rows).any(axis=0))
+    wanted = [column for column in code.columns if has_gap[column.start : column.stop].any()]
+    _, place, found = _shares(model, wanted, rows)
     shares = {column.name: share for column, share in zip(wanted, found, strict=True)}
 
     def values(column: Column, gaps: AnyArray) -> list[Any]:

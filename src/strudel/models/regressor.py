@@ -31,9 +31,8 @@ from strudel.learning.fill_in import (
     numbers_of,
 )
 from strudel.learning.options import EM
-from strudel.models.base import NotebookSummary
+from strudel.models.base import NotebookSummary, as_target
 from strudel.models.strudel import Strudel, StrudelOptions
-from strudel.models.targets import as_target
 from strudel.queries.columns.column_posterior import check_shares
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.model import Model, model_of
@@ -137,22 +136,13 @@ class StrudelRegressor(StrudelOptions, NotebookSummary, RegressorMixin, BaseEsti
         self, table: RawTable, sample_weight: Any, seed: int
     ) -> FillRegressions | None:
         """What corrects the model, from known values that are hidden."""
-        code, weight = self.circuit_.table_code, None
+        code = self.circuit_.table_code
         assert code is not None
         if code.columns[-1].density is None:
             return None
-        raws = code.match(table)
-        numbers, rows = numbers_of(code, raws), code.encode_columns(raws)
-        if sample_weight is not None:
-            weight = np.asarray(sample_weight, dtype=np.float64)
-            own = np.flatnonzero(weight > 0.0)
-            rows, weight = rows[own], weight[own]
-            numbers = [None if known is None else known[own] for known in numbers]
         target, rng = len(code.columns) - 1, np.random.default_rng(seed)
         with use_threads(self.n_jobs):
-            found = learn_fill_regressions(
-                self.circuit_, code.columns, numbers, rows, weight, rng, target
-            )
+            found = learn_fill_regressions(self.circuit_, code, table, sample_weight, rng, target)
         return None if found is None or found.errors is None else found
 
     def _default(self, table: RawTable) -> Strudel:
@@ -221,12 +211,6 @@ class StrudelRegressor(StrudelOptions, NotebookSummary, RegressorMixin, BaseEsti
     def predict_variance(self, X: Any) -> FloatArray:
         """The variance of the target given what is known of every row."""
         return self._predicted(X).variance
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.sparse = True
-        tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
 
 
 @dataclass(frozen=True, eq=False)

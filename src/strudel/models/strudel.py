@@ -40,7 +40,7 @@ from strudel.learning.options import (
     named_options,
     with_preset,
 )
-from strudel.learning.prepared_rows import check_vtree
+from strudel.learning.prepared_rows import FitInput, check_vtree
 from strudel.learning.progress import BestSoFar, Callback, History, Reporter, kept_in, model_in
 from strudel.models.base import DensityEstimator, QueryMethods
 from strudel.queries.by_block import by_block
@@ -74,6 +74,12 @@ class StrudelOptions(QueryMethods):
     random_state: Any = None
     n_jobs: int | None = None
     verbose: Any = "auto"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = self.columns is None
+        tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
+        return tags
 
     def given_options(self) -> dict[str, Any]:
         """The options of `Strudel` that do not have their defaults."""
@@ -265,12 +271,13 @@ class Strudel(StrudelOptions, DensityEstimator):
         if self.preset is not None:
             check_choice("preset", self.preset, tuple(PRESETS))
         last = self._last(warm_start, X)
-        given = (X, y, X_valid, sample_weight, last, callback)
+        learn = self._fit_circuit if self.is_single else self._fit_mixture
+        given = self._fit_input(X, y, X_valid, sample_weight, last)
         if save_to is None:
-            return self._fit_circuit(*given) if self.is_single else self._fit_mixture(*given)
+            return learn(given, callback)
         keeper = BestSoFar(save_to, (Circuit,) if self.is_single else (Circuit, Mixture))
         with kept_in(keeper):
-            self._fit_circuit(*given) if self.is_single else self._fit_mixture(*given)
+            learn(given, callback)
         keeper.write(self.circuit_)
         return self
 
@@ -323,23 +330,13 @@ class Strudel(StrudelOptions, DensityEstimator):
         check_count("n_components", self.n_components)
         return bool(self.n_components == 1)
 
-    def _fit_circuit(
-        self,
-        X: Any,
-        y: Any,
-        X_valid: Any,
-        sample_weight: Any,
-        last: Model | None,
-        callback: Callback | None,
-    ) -> Strudel:
+    def _fit_circuit(self, given: FitInput, callback: Callback | None) -> Strudel:
         """Learn one circuit."""
         search, sampled_rows = self._circuit_options()
-        is_own = last is not None and last is getattr(self, "circuit_", None)
+        is_own = given.last is not None and given.last is getattr(self, "circuit_", None)
         # A circuit from a file may have been learned under anything.
-        is_restricted = is_own and _is_same(
-            self.constraint, getattr(self, "_constraint_of_circuit", False)
-        )
-        given = self._fit_input(X, y, X_valid, sample_weight, last, is_restricted)
+        before = getattr(self, "_constraint_of_circuit", False)
+        given = replace(given, is_restricted=is_own and _is_same(self.constraint, before))
         with Reporter(callback, self.verbose) as report:
             fitted = fit_circuit(given, search, sampled_rows, report)
         self._keep(fitted.rows, fitted.log_likelihoods)
@@ -381,33 +378,23 @@ class Strudel(StrudelOptions, DensityEstimator):
             sampled_rows,
         )
 
-    def _fit_mixture(
-        self,
-        X: Any,
-        y: Any,
-        X_valid: Any,
-        sample_weight: Any,
-        last: Model | None,
-        callback: Callback | None,
-    ) -> Strudel:
+    def _fit_mixture(self, given: FitInput, callback: Callback | None) -> Strudel:
         """Learn a mixture."""
-        task = self._task(
-            has_valid=X_valid is not None or self.validation_fraction is not None,
-            is_partitioned=is_lazy(X),
-        )
-        if is_lazy(X) and not isinstance(task.method, EM | BaggedEM | Auto):
+        has_valid = given.X_valid is not None or self.validation_fraction is not None
+        is_partitioned = is_lazy(given.X)
+        task = self._task(has_valid, is_partitioned)
+        if is_partitioned and not isinstance(task.method, EM | BaggedEM | Auto):
             raise ValueError(
                 "A partitioned table needs the method em or bagged_em, but method is "
                 f"{self.method!r}."
             )
         is_chosen = task.n_components == "auto" or task.chooses_splits
-        if task.search.search.structure_rows is not None and not (is_lazy(X) and is_chosen):
+        if task.search.search.structure_rows is not None and not (is_partitioned and is_chosen):
             raise ValueError(
                 "structure_rows of a mixture is the size of the sample on which n_components and "
                 "the splits of a partitioned table are chosen: leave it out for a table in memory, "
                 "or if both are given."
             )
-        given = self._fit_input(X, y, X_valid, sample_weight, last)
         with Reporter(callback, self.verbose) as report:
             fitted = fit_mixture(given, task, report)
         self._keep(fitted.rows, fitted.log_likelihoods)
