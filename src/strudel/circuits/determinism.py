@@ -3,13 +3,13 @@
 In:  any well-formed `Circuit`.
 Out: an `Overlap`, with an example row, or None.
 
-Three ways, from cheap to expensive:
+Two ways, from cheap to expensive:
 
 1. Two products exclude each other if one needs a variable to be 1 and the other needs it to be 0.
    This settles every pair of edges that a split or a Chow-Liu tree makes.
 2. Below a node whose products all follow the vtree, a search over pairs of nodes decides.
-3. Elsewhere the question is hard. Up to 16 variables all rows are tried; beyond that nothing is
-   known.
+
+Elsewhere the question is hard, and nothing is known.
 """
 
 from __future__ import annotations
@@ -20,20 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from strudel._numba import kernel, soonest
-from strudel._types import NONE, AnyArray, ByteArray, IntArray, WordArray
+from strudel._types import NONE, AnyArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.overlap_search import PairSearch
 from strudel.circuits.scopes import (
     BoolArray,
     Tops,
     find_tops,
-    mark_below,
-    node_scopes,
     reached_nodes,
-    scope_variables,
 )
 
-MAX_ENUMERATED = 16  # variables
 ALL = np.uint64(2**64 - 1)
 
 
@@ -58,7 +54,9 @@ def find_overlap(circuit: Circuit) -> Overlap | None:
         edges = search.first_overlap(searched)
         if edges is not None:
             return Overlap(int(circuit.edge_parent[edges[0]]), edges, search.example(*edges))
-    return _enumerate(circuit, doubtful, is_doubtful & ~tops.node_follows)
+    for node in np.flatnonzero(is_doubtful & ~tops.node_follows)[:1].tolist():
+        return Overlap(node, (int(doubtful[node, 0]), int(doubtful[node, 1])), None)
+    return None
 
 
 # What a node needs
@@ -191,58 +189,3 @@ def _fill_doubtful(
                         break
                 if not is_excluded:
                     doubtful[n, 0], doubtful[n, 1] = start + i, start + j
-
-
-# All rows
-
-
-def _enumerate(circuit: Circuit, doubtful: IntArray, is_open: BoolArray) -> Overlap | None:
-    """Try all rows for the open sums, as far as they have few variables."""
-    if not is_open.any():
-        return None
-    scope = node_scopes(circuit)
-    for root in np.flatnonzero(is_open)[::-1].tolist():  # from the top: it decides all below it
-        variables = scope_variables(scope[root])
-        if not is_open[root] or len(variables) > MAX_ENUMERATED:
-            continue
-        is_below = np.zeros(root + 1, dtype=np.bool_)
-        is_below[root] = True
-        mark_below(circuit.edges, is_below)
-        found = _first_double(circuit, variables, np.flatnonzero(is_below), is_open)
-        if found is not None:
-            node, edges, row = found
-            below = set(scope_variables(scope[node]))
-            return Overlap(node, edges, {var: row[var] for var in row if var in below})
-        is_open[: root + 1] &= ~is_below
-    for node in np.flatnonzero(is_open)[:1].tolist():
-        return Overlap(node, (int(doubtful[node, 0]), int(doubtful[node, 1])), None)
-    return None
-
-
-def _first_double(
-    circuit: Circuit, variables: list[int], nodes: AnyArray, is_open: BoolArray
-) -> tuple[int, tuple[int, int], dict[int, int]] | None:
-    """The first open one of some sums with a row that satisfies two edges: sum, edges, row.
-
-    Row r gives variable i of `variables` bit i of r. All rows are tried together, a bit for each.
-    """
-    rows = np.arange(2 ** len(variables))
-    value: dict[int, ByteArray] = {}  # of every node, for all rows
-    for i, var in enumerate(variables):
-        value[2 * var], value[2 * var + 1] = (np.packbits(rows >> i & 1 == x) for x in (0, 1))
-
-    def holds(e: int) -> ByteArray:
-        left, right = int(circuit.edge_left[e]), int(circuit.edge_right[e])
-        return value[left] if right == NONE else value[left] & value[right]
-
-    for n in nodes[nodes >= 2 * circuit.n_vars].tolist():
-        edges = range(circuit.node_edges[n], circuit.node_edges[n + 1])
-        value[n] = np.zeros(-(-len(rows) // 8), dtype=np.uint8)
-        for e in edges:
-            twice: ByteArray = value[n] & holds(e)
-            if is_open[n] and twice.any():
-                r = int(np.unpackbits(twice).argmax())
-                f = next(f for f in edges if np.unpackbits(holds(f))[r])
-                return n, (f, e), {var: r >> i & 1 for i, var in enumerate(variables)}
-            value[n] = value[n] | holds(e)
-    return None

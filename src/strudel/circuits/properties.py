@@ -119,8 +119,8 @@ def why_not_structured_decomposable(circuit: Circuit, vtree: Vtree | None = None
 def why_not_deterministic(circuit: Circuit) -> str | None:
     """Why some row satisfies two edges of one sum, or why that is not known; None if none does.
 
-    Exact where products follow the vtree, and wherever a sum has at most 16 variables. Parameters
-    are ignored: two edges must exclude each other even if one has probability zero.
+    Exact where products follow the vtree. Parameters are ignored: two edges must exclude each other
+    even if one has probability zero.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def why_not_deterministic(circuit: Circuit) -> str | None:
     if overlap.row is None:
         return (
             f"edges {first} and {second} of node {overlap.node} could not be shown to exclude each "
-            "other: the products below do not follow the vtree, and there are too many rows to try"
+            "other: the products below do not follow the vtree"
         )
     row = ", ".join(
         f"{_name(circuit, var)}={overlap.row[var]}" for var in sorted(overlap.row)[:MAX_NAMES]
