@@ -19,11 +19,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from strudel.tables.coded_rows import CodedNames
 
 from strudel import Mixture, Strudel, Vtree
 from strudel.circuits import CircuitBuilder
 from strudel.tables import Column, TableCode, TableEncoder
-from strudel.tables.coded_rows import CodedNames
 from strudel.tables.density import Density
 from strudel.tables.missingness import Missingness
 

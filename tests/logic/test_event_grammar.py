@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 from formulas import all_rows, event_of_truth, holds, random_truth, seeds, text_of_truth
 from strategies import examples
 from strudel.errors import EventSyntaxError
-from strudel.logic.event_grammar import parse_event
+from strudel.logic.event_grammar import Words, parse_event
 from strudel.logic.events import variables
+from strudel.logic.terms import Term
+from strudel.tables.column import bit_column
 
 NAMES = ("a", "b", "c", "d")
+
+
+def words(names):
+    """The names of some 0/1 variables, as those that a text may use."""
+    return Words(names, (), lambda name: Term(bit_column(name)))
 
 
 def truth_table(event, names=NAMES):
@@ -97,7 +104,7 @@ def test_what_is_read_means_the_same_as_in_python(tokens):
 )
 def test_errors_say_where_and_why(text, position, message):
     with pytest.raises(EventSyntaxError, match=message) as caught:
-        parse_event(text, dict.fromkeys(["a", "b", "c", "smoker"], 0))
+        parse_event(text, words(["a", "b", "c", "smoker"]))
     assert caught.value.position == position
     assert f"at character {position + 1}" in str(caught.value)
     assert pickle.loads(pickle.dumps(caught.value)).position == position
@@ -116,7 +123,7 @@ def test_any_text_is_an_event_or_an_error_with_a_place(pieces, between):
     text = between.join(pieces)
     position = 0
     try:
-        event = parse_event(text, dict.fromkeys(NAMES, 0))
+        event = parse_event(text, words(NAMES))
     except EventSyntaxError as error:
         position = error.position
     else:
@@ -127,7 +134,7 @@ def test_any_text_is_an_event_or_an_error_with_a_place(pieces, between):
 @given(st.text(min_size=1, max_size=12))
 def test_any_name_can_be_quoted(name):
     event = variables([name])[0]
-    assert str(parse_event(str(event), {name: 0}).var) == name
+    assert str(parse_event(str(event), words([name])).var) == name
 
 
 def test_no_depth_breaks_the_reader():

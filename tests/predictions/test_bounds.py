@@ -13,12 +13,12 @@ from formulas import event_of_truth, random_truth
 from joint import Joint, learned_circuit, models, special_circuits
 from oracle import completions
 from strategies import examples
+from strudel.circuits.passes import UNKNOWN
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.logic.events import variables
 from strudel.predictions.decision import PosteriorBounds, decision_of
 from strudel.predictions.predictor_arguments import form_of_predictor
 from strudel.predictions.predictor_forms import CircuitForm, EventForm, Ranges
-from strudel.queries.passes import UNKNOWN
 from worlds import PREDICTORS, World
 
 seeds = st.integers(0, 2**32 - 1)

@@ -268,7 +268,7 @@ def test_events_are_predictors(model, data):
         else st.just(a)
     )
     row = data.draw(strategies.partly_observed_rows(n))
-    holds = strudel.logic.parse_event(event, {name: v for v, name in enumerate(names)}).holds
+    holds = strudel.logic.parse_event(event).holds
     check(model, event, row, lambda rows: holds(rows).astype(float), rounding=1e-14)
 
 

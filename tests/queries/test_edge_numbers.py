@@ -25,7 +25,7 @@ from strudel import (
 )
 from strudel.circuits import CircuitBuilder, compile_chow_liu, compile_factorized
 from strudel.circuits.evaluate import evaluate_log
-from strudel.queries.passes import are_moderate
+from strudel.circuits.passes import are_moderate
 from strudel.tables import TableEncoder
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import Vtree, balanced_vtree

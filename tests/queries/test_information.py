@@ -29,10 +29,10 @@ from strudel import (
 )
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
+from strudel.circuits.passes import encode
 from strudel.data.datasets import load_dataset
 from strudel.queries import information, node_distributions
 from strudel.queries.conditional_parameters import conditional_parameters
-from strudel.queries.passes import encode
 from strudel.queries.subset_entropy import SubsetEntropy
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import balanced_vtree, linear_vtree, random_vtree

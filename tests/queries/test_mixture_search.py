@@ -23,12 +23,12 @@ from joint import (
 from strategies import examples, mixtures, partly_observed_rows
 from strudel import Mixture, log_likelihood, marginal_map, most_probable_state
 from strudel.circuits import compile_chow_liu
+from strudel.circuits.passes import encode
 from strudel.errors import SearchLimitWarning
 from strudel.learning.parameters import fit_parameters
 from strudel.queries.maximum import mixture_search
 from strudel.queries.maximum.evidence_of_mixture import best_values
 from strudel.queries.maximum.mixture_bounds import MixtureBounds, RelaxedBounds
-from strudel.queries.passes import encode
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 
 

@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 
 from strudel.tables import TableEncoder
-from strudel.tables.coded_column import (
-    compared_region,
-    evidence_shares,
-    region_text,
-    said_region,
-)
+from strudel.tables.coded_column import evidence_shares
+from strudel.tables.column import compared_region, region_text, said_region
 
 RNG = np.random.default_rng(0)
 

@@ -8,7 +8,8 @@ import pytest
 
 from strudel import Strudel, probability
 from strudel.tables import TableEncoder
-from strudel.tables.coded_column import literals_of, said_region
+from strudel.tables.coded_column import literals_of
+from strudel.tables.column import said_region
 from strudel.tables.columns import as_duration, as_stamp, is_missing, read_columns
 
 DAYS = [1, 2, 2, 3, 5, 8, 8, 9] * 4

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strudel.errors import OutOfRangeWarning
-from strudel.tables import Column, TableCode, TableEncoder
+from strudel.tables import CodedColumn, TableCode, TableEncoder
 from strudel.tables.choose_cells import (
     quantile_edges,
     shortest_date,
@@ -212,8 +212,9 @@ def test_what_is_no_code_is_refused(change):
 
 
 def test_a_column_by_hand():
-    column = Column("size", "ordinal", 0, 2, ("S", "M", "L"), [[0, 0], [1, 0], [1, 1]],
-                    ("size>=M", "size>=L"), ("S", "M", "L"))  # fmt: skip
+    column = CodedColumn("size", "ordinal", ("S", "M", "L"), ("S", "M", "L"), start=0, stop=2,
+                         codewords=[[0, 0], [1, 0], [1, 1]],
+                         variable_names=("size>=M", "size>=L"))  # fmt: skip
     code = TableCode((column,))
     assert code.encode([["M"], ["L"]]).tolist() == [[1, 0], [1, 1]]
     with pytest.raises(ValueError, match=r"\(3, 3\)|columns"):

@@ -23,7 +23,7 @@ from strudel._numba import in_threads, kernel
 from strudel._types import ByteArray, FloatArray
 from strudel.circuits.evaluate import BLOCK_VALUES, MIN_BLOCK_ROWS, evaluate_log
 from strudel.circuits.mixture import Mixture
-from strudel.queries.passes import LANES
+from strudel.circuits.passes import LANES
 from strudel.queries.probabilities import component_log_probabilities, log_mean
 
 FORMS = ("logs", "scaled", "bare")

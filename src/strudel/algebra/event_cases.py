@@ -17,9 +17,9 @@ import numpy as np
 
 from strudel._names import find_name, names_of, places_of
 from strudel._types import AnyArray, FloatArray
+from strudel.circuits.passes import UNKNOWN, decode
 from strudel.logic.events import Bounds, Event, bounds_of_parts, children_first, with_leaves
 from strudel.queries.model import Model
-from strudel.queries.passes import UNKNOWN, decode
 from strudel.queries.probabilities import log_probabilities
 from strudel.queries.soft_evidence import given_parts
 from strudel.tables.density import EVERYWHERE, Region, meet

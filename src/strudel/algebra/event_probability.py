@@ -28,6 +28,7 @@ from strudel.algebra.pairs import MAX_PAIRS
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.passes import decode, distinct_rows, encode
 from strudel.errors import StrudelError
 from strudel.logic.event_forms import as_event, is_formula
 from strudel.logic.events import Event
@@ -37,7 +38,6 @@ from strudel.queries.by_block import by_block
 from strudel.queries.counting import count_ones
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
-from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
 from strudel.queries.soft_evidence import with_code
 from strudel.tables.table_code import known_numbers

@@ -34,14 +34,8 @@ from strudel.logic.events import Event, children_first
 from strudel.queries.columns.known_columns import is_any_missing_for_a_reason, with_values
 from strudel.queries.model import Model, log_weights_of, model_of
 from strudel.queries.soft_evidence import bit_logs, given_parts
-from strudel.tables.coded_column import (
-    Column,
-    check_possible,
-    evidence_shares,
-    literals_of,
-    region_text,
-    said_region,
-)
+from strudel.tables.coded_column import CodedColumn, evidence_shares, literals_of
+from strudel.tables.column import check_possible, region_text, said_region
 from strudel.tables.density import EVERYWHERE, Region
 from strudel.tables.table_code import bit_column
 
@@ -97,7 +91,7 @@ def _absorb_values(
     if code is None:
         return Absorbed(model, _values_of_bits(model, row), 0.0, _all_components(model))
     rest, names = dict(row), names_of(*_variables(model))
-    parts: dict[Any, tuple[Column, FloatArray, Region]] = {}
+    parts: dict[Any, tuple[CodedColumn, FloatArray, Region]] = {}
     events: dict[Any, Event] = {}
     for name, value in (*row.items(), *regions.items()):
         if name not in code.names or not isinstance(value, SEVERAL):

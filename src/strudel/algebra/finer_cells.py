@@ -30,7 +30,8 @@ from strudel.logic.event_forms import event_of
 from strudel.logic.events import Event, with_leaves
 from strudel.logic.sdd import nnf_from_sdd
 from strudel.queries.model import Model, structure_of
-from strudel.tables.coded_column import Column, bound_text
+from strudel.tables.coded_column import CodedColumn
+from strudel.tables.column import bound_text
 from strudel.tables.density import CellDistribution
 from strudel.tables.table_code import CodedNames, TableCode
 from strudel.trees.vtree import Vtree, VtreeNodes
@@ -114,7 +115,7 @@ def in_variables(event: Event, original: Model, finer: Model) -> Event:
     return with_leaves(event, moved)
 
 
-def _parents(column: Column, edges: Sequence[float]) -> AnyArray:
+def _parents(column: CodedColumn, edges: Sequence[float]) -> AnyArray:
     """The cell that every cell between finer edges is a part of, `(n_finer,)`."""
     return np.searchsorted(np.array(column.cell_edges), [-np.inf, *edges], side="right")
 
@@ -149,11 +150,11 @@ def bits_in_finer(bits: FloatArray, original: Model, finer: Model, name: str) ->
 class _Finer(NamedTuple):
     """A column with finer cells, and which share of every old cell each of them has."""
 
-    column: Column
+    column: CodedColumn
     share: FloatArray  # (n_old, n_new) rows add up to one
 
 
-def _finer(column: Column, new: Sequence[float]) -> _Finer:
+def _finer(column: CodedColumn, new: Sequence[float]) -> _Finer:
     edges = sorted({*column.edges, *new})
     cells = column.cells
     parent = _parents(column, edges)
@@ -194,7 +195,7 @@ def _finer(column: Column, new: Sequence[float]) -> _Finer:
     return _Finer(finer, share)
 
 
-def _finer_category(column: Column, new: Sequence[float]) -> _Finer:
+def _finer_category(column: CodedColumn, new: Sequence[float]) -> _Finer:
     """The same for categories that share a cell: bounds are places of values."""
     edges = sorted({*column.cell_edges, *new})
     n_cells = len(edges) + 1
@@ -212,7 +213,7 @@ def _finer_category(column: Column, new: Sequence[float]) -> _Finer:
     return _Finer(finer, share / share.sum(axis=1, keepdims=True))
 
 
-def _masses(column: Column, low: FloatArray, high: FloatArray) -> FloatArray:
+def _masses(column: CodedColumn, low: FloatArray, high: FloatArray) -> FloatArray:
     """The mass of every interval, within the region of the column."""
     mass = np.zeros(len(low))
     for first, last in column.cells.region:
@@ -221,7 +222,7 @@ def _masses(column: Column, low: FloatArray, high: FloatArray) -> FloatArray:
     return np.maximum(mass, 0.0)
 
 
-def _values(column: Column, edges: Sequence[float], parent: AnyArray) -> tuple[Any, ...]:
+def _values(column: CodedColumn, edges: Sequence[float], parent: AnyArray) -> tuple[Any, ...]:
     """What stands for each finer cell: the value of a whole one, the median of a part."""
     found = [column.cell_values[cell] for cell in parent]
     is_part = np.bincount(parent)[parent] > 1
@@ -279,7 +280,7 @@ def _spans(n_bits: int) -> list[_Span]:
 class _Change(NamedTuple):
     """A column whose nodes are replaced."""
 
-    old: Column
+    old: CodedColumn
     share: FloatArray
     top: int  # the old vtree node over its variables
     start: int  # its first new variable
@@ -298,10 +299,10 @@ class _Layout(NamedTuple):
 
 
 def _layout(vtree: Vtree, code: TableCode, finer: Mapping[str, _Finer]) -> _Layout:
-    columns: list[Column] = []
+    columns: list[CodedColumn] = []
     new_var = np.full(vtree.n_vars, NONE, dtype=np.int32)
     at = 0
-    tops: dict[int, Column] = {}
+    tops: dict[int, CodedColumn] = {}
     is_below = np.zeros(vtree.n_nodes, dtype=np.bool_)
     first, last = vtree.node_span
     for column in code.columns:
@@ -351,7 +352,7 @@ def _layout(vtree: Vtree, code: TableCode, finer: Mapping[str, _Finer]) -> _Layo
     return _Layout(replace(code, columns=tuple(columns)), wider, new_var, new_node, changes)
 
 
-def _node_over(vtree: Vtree, column: Column) -> int:
+def _node_over(vtree: Vtree, column: CodedColumn) -> int:
     """The vtree node over the variables of a column and no others."""
     first, last = vtree.node_span
     place = first[vtree.var_leaf[np.array(column.variables)]]

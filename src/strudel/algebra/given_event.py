@@ -27,6 +27,7 @@ from strudel.algebra.products import product_structure
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.normal_form import VtreeSums
+from strudel.circuits.passes import UNKNOWN
 from strudel.circuits.properties import check_properties
 from strudel.errors import SizeLimitError
 from strudel.logic.event_compiler import compile_event, event_circuit
@@ -34,7 +35,6 @@ from strudel.logic.event_forms import as_event
 from strudel.logic.events import Event
 from strudel.logic.simple_events import SimpleEvent, simple_event
 from strudel.queries.model import Model, structure_of
-from strudel.queries.passes import UNKNOWN
 
 MAX_PARAMETERS = 2**27  # of a conditioned mixture: 1 GB
 MAX_CASES = 512  # of an event that becomes a circuit without a compiler

@@ -32,7 +32,7 @@ from strudel.logic.events import (
     with_leaves,
 )
 from strudel.queries.model import Model
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import CodedColumn
 from strudel.tables.density import EVERYWHERE, Region, meet
 from strudel.tables.table_code import TableCode, code_of
 from strudel.trees.vtree import Vtree, VtreeNodes
@@ -146,7 +146,9 @@ def _fact(
     return Conjunction({}, {column.name: tuple(region)}, True)
 
 
-def _only_column(event: Event, names: Sequence[str], place: Mapping[str, int]) -> Column | None:
+def _only_column(
+    event: Event, names: Sequence[str], place: Mapping[str, int]
+) -> CodedColumn | None:
     """The column that an event is about, if there is one, and only bounds and variables of it."""
     code, found = code_of(names), set[str]()
     for part, _ in children_first(event):
@@ -163,7 +165,7 @@ def _only_column(event: Event, names: Sequence[str], place: Mapping[str, int]) -
 class _Coin(NamedTuple):
     """Whether a number of some cell lies above a bound, given that it lies above those before."""
 
-    column: Column
+    column: CodedColumn
     cell: int
     bound: float
     chance: float
@@ -220,7 +222,7 @@ def _in_coins(item: Event, coins: list[_Coin], n_vars: int) -> Event:
     return Event("or", (above, Event("and", (here, *thrown))))
 
 
-def _holds(column: Column, values: AnyArray) -> Event:
+def _holds(column: CodedColumn, values: AnyArray) -> Event:
     """The event that a column has one of these values, by the numbers of its variables."""
     if values.all() or not values.any():
         return TRUE_EVENT if values.all() else FALSE_EVENT

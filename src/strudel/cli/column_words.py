@@ -21,7 +21,7 @@ def in_words(code: TableCode, row: AnyArray) -> dict[str, str]:
 
     Columns without a known value are left out.
     """
-    from strudel.tables.coded_column import either
+    from strudel.tables.column import either
 
     words = {}
     for column in code.columns:

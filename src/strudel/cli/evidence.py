@@ -97,7 +97,7 @@ def read_given(model: Model, text: str | None, option: str = "--given") -> Given
 def _words(model: Model, event: Event, text: str) -> dict[str, str]:
     """What rows of variables do not say: numbers and parts of cells by column, or an event."""
     from strudel.algebra.inner_bounds import conjunction_of
-    from strudel.tables.coded_column import bound_text, region_text
+    from strudel.tables.column import bound_text, region_text
 
     said = conjunction_of(event, variable_names(model))
     if said is None:

@@ -20,7 +20,7 @@ from strudel.cli.console import (
 from strudel.cli.fit_report import in_words
 from strudel.cli.input_tables import read_frame_rows
 from strudel.cli.table_columns import drop_columns, rows_with_target, split_target, to_frame
-from strudel.tables.coded_column import label_texts
+from strudel.tables.column import label_texts
 
 if TYPE_CHECKING:
     from strudel.models.classifier import StrudelClassifier

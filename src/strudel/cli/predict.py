@@ -67,7 +67,7 @@ def predict(
 
 def scores_of(classes: Any, chances: Any, truth: Any) -> dict[str, float]:
     """How often the most probable class is right, and the mean log-loss in nats."""
-    from strudel.tables.coded_column import label_texts
+    from strudel.tables.column import label_texts
 
     place = {value: number for number, value in enumerate(classes.tolist())}
     named = {str(value): number for value, number in place.items()}

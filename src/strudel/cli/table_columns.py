@@ -17,7 +17,7 @@ from strudel.cli.console import InputError, note, warnings_as_notes
 from strudel.data.validation import check_shared_names
 
 if TYPE_CHECKING:
-    from strudel.tables.coded_column import Column
+    from strudel.tables.coded_column import CodedColumn
     from strudel.tables.columns import RawColumn, RawTable
     from strudel.tables.table_code import TableCode
 
@@ -73,7 +73,7 @@ def model_columns(
     return table.select(code.names)
 
 
-def of_one_type(column: Column, cells: list[Any], with_means: bool) -> list[Any]:
+def of_one_type(column: CodedColumn, cells: list[Any], with_means: bool) -> list[Any]:
     """Cells as the model has them, so that the column has one type in all partitions."""
     from strudel.tables.filled_table import has_mean
 

@@ -30,7 +30,8 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.normalization import normalized_columns
 from strudel.circuits.scopes import reached_nodes
 from strudel.queries.model import Model
-from strudel.tables.coded_column import BIT, Column, has_one_value_per_cell
+from strudel.tables.coded_column import CodedColumn
+from strudel.tables.column import BIT, has_one_value_per_cell
 from strudel.tables.columns import date_text, duration_text, number_text
 from strudel.tables.filled_table import has_mean
 from strudel.tables.table_code import code_of_bits
@@ -136,7 +137,7 @@ def _place(key: AnyArray, patterns: AnyArray) -> int:
 
 
 def _page_column(
-    column: Column, slots: tuple[int, ...], codes: tuple[tuple[int, ...], ...]
+    column: CodedColumn, slots: tuple[int, ...], codes: tuple[tuple[int, ...], ...]
 ) -> PageColumn:
     numbers: tuple[float, ...] = ()
     if has_mean(column) and column.kind != BIT:
@@ -155,7 +156,7 @@ def _page_column(
     )
 
 
-def _texts(column: Column) -> tuple[str, ...]:
+def _texts(column: CodedColumn) -> tuple[str, ...]:
     """What the page calls the values: cells of numbers and dates, and booleans, in words.
 
     Examples
@@ -197,7 +198,7 @@ def _grouped(text: str) -> str:
     return re.sub(r"(?<![\d.])\d{5,}", lambda found: f"{int(found[0]):,}", text)
 
 
-def _whole_numbers(column: Column) -> tuple[str, ...]:
+def _whole_numbers(column: CodedColumn) -> tuple[str, ...]:
     """Cells of whole numbers by the first and the last that is in them, so that none is in two."""
     first = [math.ceil(edge) for edge in column.edges]
     inner = [str(a) if b - a == 1 else f"{a} to {b - 1}" for a, b in pairwise(first)]

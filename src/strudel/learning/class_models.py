@@ -56,7 +56,7 @@ from strudel.learning.structural_em import circuit_with_coins
 from strudel.queries.mixture_likelihood import class_logs, class_logs_of_joint
 from strudel.queries.sampling import sample
 from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
-from strudel.tables.table_code import Column, TableCode
+from strudel.tables.table_code import CodedColumn, TableCode
 from strudel.trees.chow_liu import learn_class_tree
 from strudel.trees.column_tree import learn_class_column_tree
 from strudel.trees.vtree import vtree_from_chow_liu
@@ -245,15 +245,15 @@ def with_class(code: TableCode, classes: Sequence[Any], name: str = "class") -> 
     names = class_names(classes, code.variable_names, name)
     while name in code.names:
         name += "_"
-    column = Column(
+    column = CodedColumn(
         name,
         "category",
-        code.n_vars,
-        code.n_vars + words.shape[1],
         tuple(map(str, classes)),
-        words,
-        tuple(names),
         tuple(classes),
+        start=code.n_vars,
+        stop=code.n_vars + words.shape[1],
+        codewords=words,
+        variable_names=tuple(names),
     )
     return replace(code, columns=(*code.columns, column))
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,9 +30,8 @@ from strudel.learning.incomplete import ExpectedFlows, expected_flows
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.marginal import log_marginal
 from strudel.queries.model import Model
-from strudel.tables.coded_column import Column
-from strudel.tables.columns import RawColumn, read_columns
-from strudel.tables.encoder import take_rows
+from strudel.tables.coded_column import CodedColumn
+from strudel.tables.columns import RawColumn
 from strudel.tables.table_code import TableCode
 
 MOST_WORK = 120_000_000  # values of all columns that are hidden, times edges and components
@@ -100,7 +99,7 @@ class FillRegressions:
 
     def fill(
         self,
-        columns: Sequence[Column],
+        columns: Sequence[CodedColumn],
         numbers: Numbers,
         rows: FloatArray,
         shares: Sequence[FloatArray],
@@ -147,7 +146,7 @@ class FillRegressions:
 
     @staticmethod
     def from_arrays(
-        columns: Sequence[Column],
+        columns: Sequence[CodedColumn],
         middle: FloatArray,
         scale: FloatArray,
         weight: FloatArray,
@@ -178,9 +177,10 @@ def numbers_of(code: TableCode, raws: Sequence[RawColumn]) -> list[FloatArray | 
 
 def learn_fill_regressions(
     model: Model,
-    code: TableCode,
-    X: Any,
-    sample_weight: Any,
+    columns: Sequence[CodedColumn],
+    numbers: Numbers,
+    rows: FloatArray,
+    sample_weight: FloatArray | None,
     rng: np.random.Generator,
     target: int | None = None,
 ) -> FillRegressions | None:
@@ -294,7 +294,7 @@ def _without(model: Mixture, total: ExpectedFlows, own: ExpectedFlows) -> Mixtur
         return Mixture(circuit, np.log(theta), np.log(weight / weight.sum()))
 
 
-def _unknown(columns: Sequence[Column], numbers: Numbers, rows: FloatArray) -> AnyArray:
+def _unknown(columns: Sequence[CodedColumn], numbers: Numbers, rows: FloatArray) -> AnyArray:
     """Which inputs of every row are unknown `(n_rows, n_inputs)`."""
     parts = []
     for column, known in zip(columns, numbers, strict=True):
@@ -306,7 +306,9 @@ def _unknown(columns: Sequence[Column], numbers: Numbers, rows: FloatArray) -> A
     return np.hstack(parts)
 
 
-def _middle_and_scale(columns: Sequence[Column], numbers: Numbers) -> tuple[FloatArray, FloatArray]:
+def _middle_and_scale(
+    columns: Sequence[CodedColumn], numbers: Numbers
+) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of every input, as far as it is known."""
     middle, scale = [], []
     for column, known in zip(columns, numbers, strict=True):
@@ -326,7 +328,7 @@ def _middle_and_scale(columns: Sequence[Column], numbers: Numbers) -> tuple[Floa
 
 
 def _inputs(
-    columns: Sequence[Column], numbers: Numbers, shares: Sequence[FloatArray]
+    columns: Sequence[CodedColumn], numbers: Numbers, shares: Sequence[FloatArray]
 ) -> FloatArray:
     """What regressions see of every row `(n_rows, n_inputs)`."""
     parts = []
@@ -339,12 +341,12 @@ def _inputs(
     return np.hstack(parts)
 
 
-def _means(column: Column, shares: FloatArray) -> FloatArray:
+def _means(column: CodedColumn, shares: FloatArray) -> FloatArray:
     # Not a matrix product, whose last digits depend on how many rows there are.
     return np.einsum("rv,v->r", shares, column.cell_means)
 
 
-def cell_variances(column: Column, shares: FloatArray) -> FloatArray:
+def cell_variances(column: CodedColumn, shares: FloatArray) -> FloatArray:
     """The variance of a column of numbers given how probable its cells are in each row."""
     away = column.cell_means - _means(column, shares)[:, np.newaxis]
     within = np.nan_to_num(column.cells.moments()[1]) if column.density is not None else 0.0
@@ -352,7 +354,7 @@ def cell_variances(column: Column, shares: FloatArray) -> FloatArray:
 
 
 def _wanted(
-    column: Column, known: FloatArray | None, rows: FloatArray, own: AnyArray
+    column: CodedColumn, known: FloatArray | None, rows: FloatArray, own: AnyArray
 ) -> FloatArray:
     """The inputs that would be right for a column in some rows that know it."""
     if known is not None:
@@ -361,7 +363,7 @@ def _wanted(
     return (bits[:, np.newaxis] == column.cell_words[:-1]).all(axis=2).astype(np.float64)
 
 
-def _slices(columns: Sequence[Column]) -> list[slice]:
+def _slices(columns: Sequence[CodedColumn]) -> list[slice]:
     """The inputs of every column among all of them."""
     sizes = [1 if column.is_numeric else len(column.cell_words) - 1 for column in columns]
     return [slice(start, stop) for start, stop in pairwise(np.cumsum([0, *sizes]).tolist())]

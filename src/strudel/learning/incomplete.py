@@ -35,13 +35,13 @@ from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.passes import decode, distinct_rows, encode
 from strudel.circuits.properties import check_properties
 from strudel.data.bits import BitMatrix, exact_weights, pack_rows
 from strudel.data.validation import check_evidence, check_sample_weight
 from strudel.learning.mixtures.em_steps import Prior, log_parameters, uniform_prior
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
-from strudel.queries.passes import decode, distinct_rows, encode
 
 N_PARTS = 16  # of the rows, for the threads to share
 MOST_COUNTS = 2**24  # numbers that the counts of all parts may be: 128 MiB

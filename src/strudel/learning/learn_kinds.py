@@ -33,6 +33,7 @@ from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_column_tree
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.passes import encode
 from strudel.data.bits import merge_equal_rows
 from strudel.learning.incomplete import PartialRows
 from strudel.learning.mixture_learner import (
@@ -66,7 +67,6 @@ from strudel.learning.prepared_rows import Prepared
 from strudel.learning.structural_em import with_known_shares
 from strudel.queries.columns.pair_check import check_codes
 from strudel.queries.likelihood import rows_log_likelihood
-from strudel.queries.passes import encode
 from strudel.queries.probabilities import log_probabilities
 from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
 from strudel.trees.column_tree import learn_column_tree, strong_part

@@ -26,6 +26,7 @@ from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.algebra.products import multiply
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.passes import UNKNOWN, decode, encode
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import check_partial, check_sample_weight
 from strudel.learning.mixtures.boosting import fit_boosted_mixture
@@ -45,7 +46,6 @@ from strudel.learning.structural_em import (
 from strudel.logic.event_compiler import compile_event, event_circuit
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model
-from strudel.queries.passes import UNKNOWN, decode, encode
 from strudel.queries.probabilities import log_probabilities
 from strudel.tables.encoder import (
     TableEncoder,

@@ -37,6 +37,7 @@ from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, Word
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree
 from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.passes import UNKNOWN, decode
 from strudel.data.bits import BitMatrix, exact_weights, pack_columns
 from strudel.errors import NothingKnownWarning
 from strudel.learning.incomplete import (
@@ -62,7 +63,6 @@ from strudel.learning.progress import MixtureHistory
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.mixture_likelihood import rows_responsibilities
 from strudel.queries.model import Model
-from strudel.queries.passes import UNKNOWN, decode
 from strudel.tables.column_codes import ColumnCode, complete_columns
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.column_tree import learn_column_tree

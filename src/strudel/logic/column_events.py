@@ -15,9 +15,8 @@ import numpy as np
 from strudel._names import quote
 from strudel._types import AnyArray
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, Place
-from strudel.tables.coded_column import (
-    Column,
-    cell_of,
+from strudel.tables.coded_column import CodedColumn, cell_of
+from strudel.tables.column import (
     compare,
     compared_region,
     is_in,
@@ -46,7 +45,7 @@ class ColumnTerm:
     Event("~'x0=blue'")
     """
 
-    def __init__(self, column: Column, names: Sequence[str]) -> None:
+    def __init__(self, column: CodedColumn, names: Sequence[str]) -> None:
         self.column, self.names = column, names
 
     def compare(self, operator: str, value: Any) -> Event:
@@ -160,7 +159,7 @@ def _run(holds: AnyArray, start: int) -> AnyArray:
     return run
 
 
-def event_of_values(column: Column, names: Sequence[str], holds: AnyArray) -> Event:
+def event_of_values(column: CodedColumn, names: Sequence[str], holds: AnyArray) -> Event:
     """The event that a column has one of those values, or lies in one of those cells, that hold."""
     if holds.all():
         return TRUE_EVENT

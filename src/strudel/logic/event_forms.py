@@ -15,7 +15,7 @@ import numpy as np
 from strudel._names import find_name, names_of, places_of
 from strudel.data.validation import check_evidence
 from strudel.logic.column_events import ColumnTerm
-from strudel.logic.event_grammar import parse_event
+from strudel.logic.event_grammar import Words, parse_event
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, children_first, with_leaves
 from strudel.logic.formula import AND, LITERAL, Cnf, Dnf, Nnf
 from strudel.logic.sdd import Sdd
@@ -57,8 +57,7 @@ def without_points(event: Event, names: Sequence[str]) -> Event:
 def said_event(item: Any, n_vars: int, feature_names: Sequence[str] | None = None) -> Event:
     """The event as it was said, in which ``age = 35`` may be a point."""
     if isinstance(item, str):
-        names = names_of(n_vars, feature_names)
-        return parse_event(item, places_of(names), code_of(names))
+        return parse_event(item, _words(names_of(n_vars, feature_names)))
     if isinstance(item, FORMULAS) and item.n_vars > n_vars:
         raise ValueError(
             f"The event is over {item.n_vars} variables, but the model has only {n_vars}."
@@ -75,6 +74,18 @@ def said_event(item: Any, n_vars: int, feature_names: Sequence[str] | None = Non
         )
     known = np.flatnonzero(~np.isnan(rows[0]))
     return _literals("and", 2 * known + rows[0, known].astype(np.int64))
+
+
+def _words(names: tuple[str, ...]) -> Words:
+    """The names that a text may use, of a model over 0/1 variables."""
+    code, place = code_of(names), places_of(names)
+
+    def term_of(name: str) -> ColumnTerm:
+        is_column = code is not None and name in code.names
+        column = code.column(name) if code and is_column else bit_column(name, place[name])
+        return ColumnTerm(column, names)
+
+    return Words(place, () if code is None else code.names, term_of)
 
 
 def _in_columns(row: Mapping[Any, Any], names: tuple[str, ...]) -> Event:

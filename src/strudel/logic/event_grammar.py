@@ -24,13 +24,12 @@ The reader keeps a stack of its own, so no depth of parentheses breaks it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 from strudel._names import did_you_mean
 from strudel.errors import EventSyntaxError, Explained
-from strudel.logic.column_events import ColumnTerm
 from strudel.logic.events import (
     BARE_NAME,
     FALSE_EVENT,
@@ -42,7 +41,6 @@ from strudel.logic.events import (
     less_than,
     quoted,
 )
-from strudel.tables.table_code import TableCode, bit_column
 
 TOKEN = re.compile(
     r"\s*(?:(?P<name>"
@@ -120,19 +118,23 @@ class _Group:
     operators: list[_Token] = field(default_factory=list)
 
 
-def parse_event(
-    text: str, names: Mapping[str, int] | None = None, code: TableCode | None = None
-) -> Event:
+class Words(NamedTuple):
+    """The names that a text may use."""
+
+    variables: Collection[str]  # of 0/1 variables
+    columns: Collection[str]  # of columns that must be compared with a value
+    term_of: Callable[[str], Any]  # a variable or column as something with `compare` and `isin`
+
+
+def parse_event(text: str, words: Words | None = None) -> Event:
     """Read an event.
 
     Parameters
     ----------
     text : str
         For example ``"a & ~(b | c)"``; the grammar is at the top of this file.
-    names : mapping with the names of the variables as keys, optional
-        Other names are refused, and close ones suggested; by default all are accepted.
-    code : TableCode, optional
-        The columns that comparisons may be about.
+    words : Words, optional
+        Other names are refused, and close ones suggested; by default all are variables.
 
     Raises
     ------
@@ -147,12 +149,12 @@ def parse_event(
     Traceback (most recent call last):
     strudel.errors.EventSyntaxError: The event cannot be read at character 5, the end: expected ...
     """
-    return _Reader(text, names, code).read()
+    return _Reader(text, words).read()
 
 
 class _Reader:
-    def __init__(self, text: str, names: Mapping[str, int] | None, code: TableCode | None) -> None:
-        self.text, self.names, self.code = text, names, code
+    def __init__(self, text: str, words: Words | None) -> None:
+        self.text, self.words = text, words
         self.groups = [_Group()]
         self.token = self._next(0)
 
@@ -193,7 +195,7 @@ class _Reader:
 
     def _name_without_quotes(self, at: int) -> str | None:
         """The name that stands around a place where reading failed, if it only lacks quotes."""
-        known = {*(self.names or ()), *(self.code.names if self.code is not None else ())}
+        known = {*self.words.variables, *self.words.columns} if self.words is not None else set()
         for name in sorted(known, key=len, reverse=True):
             start = self.text.rfind(name, 0, at + len(name))
             is_around = name and start != -1 and start <= at <= start + len(name)
@@ -271,7 +273,7 @@ class _Reader:
         if self._is_comparison(name):
             self.groups[-1].operands.append((self._comparison(name), ""))
             return False
-        if self.names is not None and name not in self.names:
+        if self.words is not None and name not in self.words.variables:
             self._fail_unknown(name, token.at)
         event = Event("variable", var=name)
         if self.token.symbol == "=":  # nothing is known of the names
@@ -284,15 +286,16 @@ class _Reader:
         return False
 
     def _fail_unknown(self, name: str, at: int) -> NoReturn:
-        assert self.names is not None
-        if self.code is None:
-            self._fail(f"{name!r} is not a variable. {did_you_mean(name, self.names)}", at)
-        if name in self.code.names:
-            column = self.code.column(name)
+        assert self.words is not None
+        if not self.words.columns:
+            known = did_you_mean(name, self.words.variables)
+            self._fail(f"{name!r} is not a variable. {known}", at)
+        if name in self.words.columns:
+            column = self.words.term_of(name).column
             sign = "=" if column.kind == "category" else ">="
             some = f"{quoted(name)} {sign} {column.values[-1]!r}"
             self._fail(f"{name!r} is a column: compare it with a value, as in {some}", at)
-        self._fail(f"{name!r} is not a column. {did_you_mean(name, self.code.names)}", at)
+        self._fail(f"{name!r} is not a column. {did_you_mean(name, self.words.columns)}", at)
 
     def _is_comparison(self, name: str) -> bool:
         """Whether a comparison of a column with a value starts here, and not an operator."""
@@ -304,13 +307,13 @@ class _Reader:
         if token.symbol not in COMPARISONS:
             return False
         # `flag == other` says that two variables agree; `flag = 1` and `flag == 1` are values.
-        is_variable = self.names is not None and name in self.names
+        is_variable = self.words is not None and name in self.words.variables
         return not is_variable or token.text not in ("==", "!=") or self._after().kind == "number"
 
     def _is_known(self, name: str) -> bool:
         """Whether there is a column or a 0/1 variable of this name, as far as that is known."""
-        is_column = self.code is not None and name in self.code.names
-        return is_column or (self.names is not None and name in self.names)
+        words = self.words
+        return words is not None and (name in words.columns or name in words.variables)
 
     def _after(self) -> _Token:
         """The token after the one that comes next."""
@@ -320,7 +323,7 @@ class _Reader:
 
     def _starts_with_value(self) -> bool:
         """Take a comparison such as 30 <= age < 40, if that is what starts here."""
-        if self.names is None or self._after().text not in TURNED:
+        if self.words is None or self._after().text not in TURNED:
             return False
         value, sign, name = self._value(), self._advance(), self._advance()
         column = _unquoted(name.text) if name.kind == "quoted" else name.text
@@ -342,11 +345,8 @@ class _Reader:
         return self._compare(name, sign, self._list() if sign.text == "in" else self._value())
 
     def _compare(self, name: str, sign: _Token, value: Any) -> Event:
-        assert self.names is not None
-        code = self.code
-        is_column = code is not None and name in code.names
-        column = code.column(name) if code and is_column else bit_column(name, self.names[name])
-        term = ColumnTerm(column, list(self.names))
+        assert self.words is not None
+        term = self.words.term_of(name)
         try:
             if sign.text == "in":
                 return term.isin(value)
@@ -359,7 +359,7 @@ class _Reader:
             advice = error.advice if isinstance(error, Explained) else ""
             if is_cut:
                 advice = f"{advice} {QUOTES}.".lstrip()
-            if sign.text == "=" and value in self.names:
+            if sign.text == "=" and value in self.words.variables:
                 advice = "Write == for two variables that agree."
             self._fail(problem, sign.at, advice, error)
 

@@ -20,11 +20,13 @@ from strudel._names import find_name, names_of, places_of, quote
 from strudel._types import NONE, AnyArray
 from strudel.data.validation import check_binary
 from strudel.logic.sdd import Sdd
+from strudel.tables.density import Region
 from strudel.tables.table_code import code_of
 
 BARE_NAME = re.compile(r"[^\W\d][\w.]*")
 WORDS = frozenset({"true", "false", "True", "False", "and", "or", "not", "xor"})  # not bare names
 SHOWN_LENGTH = 1000  # of an event in a notebook; one that uses parts of itself again may be endless
+LEAVES = ("variable", "in", "bound", "point", "sdd")  # kinds that join no other events
 SYMBOL = {"and": " & ", "or": " | ", "xor": " ^ ", "iff": " == ", "implies": " >> "}
 
 
@@ -61,15 +63,17 @@ class Event:
     array([ True, False])
     """
 
-    kind: str  # constant, variable, not, and, or, xor, iff, implies, count, sdd, bound or point
+    kind: str  # constant, variable, not, and, or, xor, iff, implies, count, sdd, in, bound or point
     children: tuple[Event, ...] = ()
-    var: str | int = NONE  # of a variable: its name or number; of a bound, point: a column's name
+    var: str | int = NONE  # of a variable: its name or number; else a column's name
     low: int = 0  # of a count: the fewest children that hold; of a constant: 0 or 1
     high: int = 0  # of a count: the most
     sdd: Sdd | None = None
     # Of a bound inside a cell: column >= bound, a number, date or `Place`; of a point: column =
     # bound, where the cell has other numbers, so that it may have only a density.
     bound: float = 0.0
+    region: Region = ()  # of a column: where its numbers or the places of its values lie
+    said: str = ""  # of a column: how that is written
 
     __array_ufunc__ = None  # so that NumPy leaves `row & event` to us
 
@@ -146,7 +150,8 @@ class Event:
         for part, _ in children_first(self, flat=False):
             below = tuple(number[id(child)] for child in part.children)
             number[id(part)] = len(parts)
-            parts.append((part.kind, below, part.var, part.low, part.high, part.sdd, part.bound))
+            rest = part.var, part.low, part.high, part.sdd, part.bound, part.region, part.said
+            parts.append((part.kind, below, *rest))
         return _from_parts, (parts,)
 
     def __str__(self) -> str:
@@ -181,17 +186,27 @@ def bounds_of_parts(event: Event, codes: AnyArray, place: Mapping[str, int]) -> 
     Rows of codes hold 0, 1, or anything else where the value is unknown. The bounds are sound, and
     exact for complete rows.
     """
+
+    def of_leaf(leaf: Event) -> Bounds:
+        if leaf.sdd is not None:
+            return leaf.sdd.bounds(codes)
+        code = codes[:, find_name(leaf.var, place, "The event")]
+        return code == 1, code != 0
+
+    return bounds_from_leaves(event, of_leaf, len(codes))
+
+
+def bounds_from_leaves(
+    event: Event, of_leaf: Callable[[Event], Bounds], n_rows: int
+) -> dict[int, Bounds]:
+    """Whether an event, and each of its parts, must and may hold in some rows, by their ids."""
     bounds: dict[int, Bounds] = {}
     for part, operands in children_first(event):
-        if part.kind == "variable":
-            code = codes[:, find_name(part.var, place, "The event")]
-            bounds[id(part)] = code == 1, code != 0
-        elif part.kind == "sdd":
-            assert part.sdd is not None
-            bounds[id(part)] = part.sdd.bounds(codes)
+        if part.kind in LEAVES:
+            bounds[id(part)] = of_leaf(part)
         else:
             below = [bounds[id(child)] for child in operands]
-            bounds[id(part)] = _joined(part, below, len(codes))
+            bounds[id(part)] = _joined(part, below, n_rows)
     return bounds
 
 
@@ -233,6 +248,8 @@ def _text(event: Event, below: list[str]) -> str:
         return repr(event.sdd)
     if event.kind in ("bound", "point"):
         return bound_text(event)
+    if event.kind == "in":
+        return event.said
     if event.kind == "count":
         if event.high == len(below):
             call = f"at_least({event.low}"
@@ -336,7 +353,7 @@ def with_leaves(event: Event, leaf_of: Callable[[Event], Event]) -> Event:
     """The event with another event for each of its variables, bounds, points and SDDs."""
     made: dict[int, Event] = {}
     for item, _ in children_first(event, flat=False):
-        if item.kind in ("variable", "bound", "point", "sdd"):
+        if item.kind in LEAVES:
             made[id(item)] = leaf_of(item)
         elif item.children:
             children = tuple(made[id(child)] for child in item.children)

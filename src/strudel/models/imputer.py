@@ -43,7 +43,8 @@ from strudel.queries.maximum.most_probable import most_probable_state
 from strudel.queries.model import Model, model_of
 from strudel.queries.sampling import sample
 from strudel.queries.variable_probabilities import marginal_probabilities
-from strudel.tables.coded_column import BIT, Column
+from strudel.tables.coded_column import CodedColumn
+from strudel.tables.column import BIT
 from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.encoder import (
     InputTable,
@@ -408,7 +409,7 @@ def _corrected_values(
     filled = regressions.fill(code.columns, of_open, rows[is_open], shares)
     found = {column.name: own for column, own in zip(code.columns, filled, strict=True)}
 
-    def values(column: Column, gaps: AnyArray) -> list[Any]:
+    def values(column: CodedColumn, gaps: AnyArray) -> list[Any]:
         own = found[column.name][place[gaps]]
         if column.is_numeric:
             return list(own.tolist())
@@ -441,7 +442,7 @@ def _expected_values(
     _, place, found = _shares(model, wanted, rows)
     shares = {column.name: share for column, share in zip(wanted, found, strict=True)}
 
-    def values(column: Column, gaps: AnyArray) -> list[Any]:
+    def values(column: CodedColumn, gaps: AnyArray) -> list[Any]:
         found = shares[column.name][place[gaps]]
         if column.kind == BIT and not with_means:
             return [column.values[value] for value in found.argmax(axis=1)]
@@ -456,8 +457,8 @@ def _values_of(filled: FloatArray, rng: np.random.Generator | None) -> ValuesOf:
     With a generator, numbers and dates are drawn within their cells.
     """
 
-    def values(column: Column, rows: AnyArray) -> list[Any]:
+    def values(column: CodedColumn, rows: AnyArray) -> list[Any]:
         bits = filled[rows, column.start : column.stop]
-        return nearest_values(column, bits) if rng is None else column.drawn(bits, rng)
+        return nearest_values(column, bits) if rng is None else column.drawn_bits(bits, rng)
 
     return values

@@ -36,7 +36,7 @@ from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.queries.columns.column_posterior import check_shares
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.model import Model, model_of
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import CodedColumn
 from strudel.tables.columns import RawColumn, RawTable, read_columns
 from strudel.tables.encoder import TableEncoder, dense, keep_features, new_encoder, text_names
 
@@ -217,7 +217,7 @@ class StrudelRegressor(StrudelOptions, NotebookSummary, RegressorMixin, BaseEsti
 class _Predicted:
     """What is known of the target of each row."""
 
-    target: Column
+    target: CodedColumn
     chances: FloatArray  # (n_rows, n_cells) how probable the cells are under the model
     mean: FloatArray  # (n_rows,)
     errors: TargetErrors | None = None  # None: the distribution is that of the model

@@ -14,6 +14,7 @@ import numpy as np
 from strudel._names import names_of
 from strudel._types import AnyArray, FloatArray
 from strudel.algebra.evidence import absorb, columns_in, with_cells_of
+from strudel.circuits.passes import encode
 from strudel.data.argument_checks import check_count
 from strudel.logic.event_forms import is_formula
 from strudel.plotting.canvas import (
@@ -27,9 +28,8 @@ from strudel.predictions.explanation import ShapValues, values_of_columns
 from strudel.queries.arguments import given_rows
 from strudel.queries.columns.column_posterior import ColumnPosterior, density_curve
 from strudel.queries.model import Model, model_of
-from strudel.queries.passes import encode
 from strudel.queries.variable_probabilities import marginal_probabilities
-from strudel.tables.table_code import Column
+from strudel.tables.coded_column import CodedColumn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -162,7 +162,7 @@ def _bars_of_variables(
 
 
 def _bars_of_column(
-    column: Column, title: str, is_known: AnyArray, now: dict[Any, Any], before: dict[Any, Any]
+    column: CodedColumn, title: str, is_known: AnyArray, now: dict[Any, Any], before: dict[Any, Any]
 ) -> Iterator[Bar]:
     """A bar for every value; one if there are two; of a given column, those still possible."""
     is_given = bool(is_known[column.start : column.stop].any())

@@ -33,6 +33,7 @@ from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, Word
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.determinism import edge_needs, find_needs
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.passes import UNKNOWN, Plan, decode, plan
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.properties import check_properties
 from strudel.predictions.expected import expected_outputs
@@ -41,7 +42,6 @@ from strudel.predictions.predictor_forms import CircuitForm, Form, LeafForm, Lin
 from strudel.queries.conditional_parameters import conditional_parameters
 from strudel.queries.maximum.relaxation import find_decided
 from strudel.queries.model import Model, structure_of
-from strudel.queries.passes import UNKNOWN, Plan, decode, plan
 from strudel.queries.probabilities import log_probabilities
 
 OPEN = -1  # the label of a row that is not decided yet

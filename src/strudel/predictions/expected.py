@@ -19,6 +19,7 @@ from strudel._names import quote
 from strudel._types import AnyArray, FloatArray
 from strudel.algebra.event_probability import event_log_probabilities
 from strudel.circuits.compile import compile_factorized
+from strudel.circuits.passes import decode, distinct_rows, encode
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.argument_checks import RandomState, check_choice, check_count, generator_from
 from strudel.predictions.moments import (
@@ -42,7 +43,6 @@ from strudel.queries.by_block import by_block
 from strudel.queries.columns.value_probabilities import linear_shares
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
-from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import literal_probabilities, log_probabilities
 from strudel.queries.sampling import draw_rows
 

@@ -35,6 +35,7 @@ from strudel._display import plotting
 from strudel._names import names_of, quote
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.algebra.evidence import takes_evidence
+from strudel.circuits.passes import UNKNOWN, decode
 from strudel.data.argument_checks import RandomState, check_choice, check_count, generator_from
 from strudel.predictions.decision import Decision, PredictorDecider, decision_of
 from strudel.predictions.expected import expected_outputs
@@ -45,9 +46,9 @@ from strudel.queries.arguments import check_limits
 from strudel.queries.by_block import by_block
 from strudel.queries.columns.column_posterior import as_value
 from strudel.queries.model import Model, model_of
-from strudel.queries.passes import UNKNOWN, decode
 from strudel.queries.probabilities import log_probabilities
-from strudel.tables.coded_column import Column, either
+from strudel.tables.coded_column import CodedColumn
+from strudel.tables.column import either
 from strudel.tables.table_code import TableCode, known_values
 
 MAX_SETS = 10_000
@@ -447,7 +448,7 @@ def values_of_columns(code: TableCode, given: Any, codes: ByteArray) -> list[Any
     ]
 
 
-def _as_given(column: Column, value: Any) -> Any:
+def _as_given(column: CodedColumn, value: Any) -> Any:
     """A value as people have it; dates and durations of a table come as microseconds."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return as_value(column, value) if is_number else value

@@ -37,6 +37,7 @@ from strudel.algebra.pairs import MAX_PAIRS, find_pairs
 from strudel.circuits.circuit import starts
 from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.passes import UNKNOWN, Plan, decode, log_of
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.properties import check_properties
 from strudel.predictions.predictor_forms import Form, LeafForm, LinearForm
@@ -54,7 +55,6 @@ from strudel.predictions.shared_passes import (
 from strudel.queries.columns.value_probabilities import respects
 from strudel.queries.conditional_parameters import parameters_in_logs
 from strudel.queries.model import Model, structure_of
-from strudel.queries.passes import UNKNOWN, Plan, decode, log_of
 from strudel.queries.probabilities import log_mean, posterior
 
 STATE_CELLS = 2**23  # codes of the states of all rows taken together

@@ -24,6 +24,7 @@ from strudel._names import names_of
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.algebra.finer_cells import bits_in_finer, in_variables, with_finer_cells
 from strudel.algebra.inner_bounds import bounds_of
+from strudel.circuits.passes import decode, distinct_rows, encode
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.validation import check_evidence, is_single_row, read_named_rows
 from strudel.errors import CutCellsWarning, outer_stack_level
@@ -51,9 +52,9 @@ from strudel.queries.arguments import variable_indices
 from strudel.queries.columns.value_probabilities import respects, value_sums
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model
-from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
-from strudel.tables.coded_column import Column, bound_text
+from strudel.tables.coded_column import CodedColumn
+from strudel.tables.column import bound_text
 from strudel.tables.density import SURE
 from strudel.tables.predictor_columns import (
     BOOSTING,
@@ -277,7 +278,7 @@ def _warn_of_cuts(cuts: Mapping[str, Sequence[float]], code: TableCode | None) -
         )
 
 
-def _parts_a_cell(column: Column, cut: float) -> bool:
+def _parts_a_cell(column: CodedColumn, cut: float) -> bool:
     share = column.cells.shares(((cut, np.inf),))
     return bool(np.any((share > SURE) & (share < 1.0 - SURE)))
 
@@ -430,7 +431,7 @@ STRAIGHT = 1e-9  # how far a line may be off, relative to the largest value
 class Line(NamedTuple):
     """A column of numbers of a linear model: what a number adds to the mean of its cell."""
 
-    column: Column
+    column: CodedColumn
     slope: FloatArray  # (n_outputs,)
 
     def shifts(self, numbers: FloatArray) -> FloatArray:
@@ -450,7 +451,7 @@ class Line(NamedTuple):
     def draws(self, bits: ByteArray, rng: np.random.Generator) -> FloatArray:
         """What numbers drawn from the cells of rows add."""
         own = bits[:, self.column.start : self.column.stop].astype(np.float64)
-        numbers = np.array(self.column.drawn(own, rng, beyond_seen=True), dtype=np.float64)
+        numbers = np.array(self.column.drawn_bits(own, rng, beyond_seen=True), dtype=np.float64)
         return self.shifts(numbers)
 
 
@@ -541,7 +542,7 @@ class RawPredictor:
 
     def _linear_form(
         self,
-        columns: Sequence[Column],
+        columns: Sequence[CodedColumn],
         features: Sequence[FloatArray],
         n_vars: int,
         names: tuple[str, ...] | None,
@@ -565,7 +566,7 @@ class RawPredictor:
 
     def _leaf_form(
         self,
-        columns: Sequence[Column],
+        columns: Sequence[CodedColumn],
         features: Sequence[FloatArray],
         n_vars: int,
         names: tuple[str, ...] | None,
@@ -589,7 +590,10 @@ class RawPredictor:
         return form_of_leaves(self._last, leaves, n_vars, self._classes, names)
 
     def _frame(
-        self, columns: Sequence[Column], values: Sequence[list[Any]], places: Sequence[AnyArray]
+        self,
+        columns: Sequence[CodedColumn],
+        values: Sequence[list[Any]],
+        places: Sequence[AnyArray],
     ) -> Any:
         rows = {
             column.name: [some[k] for k in at.tolist()]
@@ -601,7 +605,7 @@ class RawPredictor:
         self,
         form: LinearForm | LeafForm,
         lines: tuple[Line, ...],
-        columns: Sequence[Column],
+        columns: Sequence[CodedColumn],
         values: Sequence[list[Any]],
         n_vars: int,
     ) -> None:
@@ -619,7 +623,7 @@ class RawPredictor:
             places.append(at)
             own = [some[k] for k in at.tolist()]
             if column.is_numeric and column.density is not None:
-                inside = column.drawn(column.codewords[at].astype(np.float64), rng)
+                inside = column.drawn_bits(column.codewords[at].astype(np.float64), rng)
                 own = [
                     usual if x is None or cell != _cell(column, x) else x
                     for usual, x, cell in zip(own, inside, at.tolist(), strict=True)
@@ -647,7 +651,7 @@ class _Feature:
 class _Paths:
     """Sets of values of columns as literals, each found once."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[CodedColumn]) -> None:
         self._columns = columns
         self._is_thermometer = [_is_thermometer(column) for column in columns]
         self._known: dict[tuple[int, bytes], list[list[int]]] = {}
@@ -687,12 +691,12 @@ class _Paths:
         return self._known[key]
 
 
-def _is_thermometer(column: Column) -> bool:
+def _is_thermometer(column: CodedColumn) -> bool:
     n_values = column.n_values
     return np.array_equal(column.codewords, np.tri(n_values, n_values - 1, -1, dtype=np.uint8))
 
 
-def _intervals(column: Column, values: AnyArray) -> Iterator[list[int]]:
+def _intervals(column: CodedColumn, values: AnyArray) -> Iterator[list[int]]:
     """Values of a thermometer code: an interval has a lowest and a highest value."""
     chosen = np.flatnonzero(values)
     for run in np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1):
@@ -701,7 +705,7 @@ def _intervals(column: Column, values: AnyArray) -> Iterator[list[int]]:
         yield lower + upper
 
 
-def _conjunctions(column: Column, values: AnyArray) -> Iterator[list[int]]:
+def _conjunctions(column: CodedColumn, values: AnyArray) -> Iterator[list[int]]:
     """Values of any other code."""
     literals = () if values.all() else column.literals(values)
     if literals is None:
@@ -713,7 +717,7 @@ def _conjunctions(column: Column, values: AnyArray) -> Iterator[list[int]]:
     yield ones if is_one_hot else [2 * var + bit for var, bit in literals]
 
 
-def _representatives(column: Column) -> list[Any]:
+def _representatives(column: CodedColumn) -> list[Any]:
     """A value of every cell or category. Of numbers it is the edge at which the cell starts."""
     if not column.is_numeric:
         return list(column.values)
@@ -726,11 +730,11 @@ def _representatives(column: Column) -> list[Any]:
     return [int(np.floor(x)) if is_whole else x for x in [*first, *starts.tolist()]]
 
 
-def _cell(column: Column, number: float) -> int:
+def _cell(column: CodedColumn, number: float) -> int:
     return int(np.searchsorted(np.array(column.edges), number, side="right"))
 
 
-def _bits(columns: Sequence[Column], places: Sequence[AnyArray], n_vars: int) -> ByteArray:
+def _bits(columns: Sequence[CodedColumn], places: Sequence[AnyArray], n_vars: int) -> ByteArray:
     """Rows of 0 and 1 in which columns have these values."""
     rows = np.zeros((len(places[0]), n_vars), dtype=np.uint8)
     for column, at in zip(columns, places, strict=True):

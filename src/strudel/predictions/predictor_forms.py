@@ -25,11 +25,11 @@ from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import evaluate_log
+from strudel.circuits.passes import UNKNOWN
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.validation import check_binary
 from strudel.logic.events import Event, bounds_of_parts, children_first
 from strudel.logic.sdd import FIRST_LITERAL, Sdd
-from strudel.queries.passes import UNKNOWN
 from strudel.tables.predictor_columns import (
     BOOSTING,
     WITH_TREES,

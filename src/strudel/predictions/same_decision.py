@@ -29,6 +29,7 @@ from strudel._names import quote
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.algebra.event_probability import event_log_probabilities
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.passes import decode
 from strudel.errors import MissingDependencyError, SearchLimitWarning
 from strudel.predictions.decision import (
     OPEN,
@@ -44,7 +45,6 @@ from strudel.predictions.predictor_forms import EventForm, LinearForm, mentioned
 from strudel.queries.arguments import check_limits
 from strudel.queries.by_block import by_block
 from strudel.queries.model import Model, model_of
-from strudel.queries.passes import decode
 from strudel.queries.probabilities import log_probabilities
 
 MAX_NODES = 100_000

@@ -27,9 +27,9 @@ from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.passes import FAINT, LOWEST_POWER, SMALLEST_VALUE, Plan, decode, log_of, plan
 from strudel.circuits.properties import check_properties
 from strudel.queries.model import Model
-from strudel.queries.passes import FAINT, LOWEST_POWER, SMALLEST_VALUE, Plan, decode, log_of, plan
 from strudel.queries.probabilities import log_mean, posterior
 
 BLOCK_VALUES = 2**24  # upper bound on the values of a block of rows; patterns make them far fewer

@@ -20,7 +20,7 @@ from strudel.queries.columns.value_probabilities import (
     respects,
 )
 from strudel.queries.model import Model
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import CodedColumn
 from strudel.tables.filled_table import has_mean
 from strudel.tables.table_code import TableCode, known_numbers, known_values
 
@@ -136,7 +136,7 @@ class ColumnMarginals(Mapping[str, dict[Any, Any]]):
         lines = [f"  {column.name}: {self._line(column)}" for column in self.code.columns]
         return "ColumnMarginals\n" + "\n".join(lines)
 
-    def _line(self, column: Column) -> str:
+    def _line(self, column: CodedColumn) -> str:
         chances = zip(column.labels, self._of[column.name].tolist(), strict=True)
         return "   ".join(f"{label} {chance:.3f}" for label, chance in chances)
 
@@ -195,7 +195,7 @@ def column_marginals(
     return ColumnMarginals(code, found, variables)
 
 
-def expected_values(column: Column, shares: FloatArray) -> list[Any]:
+def expected_values(column: CodedColumn, shares: FloatArray) -> list[Any]:
     """The mean of a number or a date, and the most probable value of all else."""
     if has_mean(column):
         means = np.einsum("rv,v->r", shares, _values_to_average(column))  # the same for any rows
@@ -203,6 +203,6 @@ def expected_values(column: Column, shares: FloatArray) -> list[Any]:
     return [column.values[place] for place in shares.argmax(axis=1)]
 
 
-def _values_to_average(column: Column) -> FloatArray:
+def _values_to_average(column: CodedColumn) -> FloatArray:
     """The mean of every cell of numbers or dates; the values of a column of 0 and 1."""
     return column.cell_means if column.is_numeric else np.array(column.values, dtype=np.float64)

@@ -17,8 +17,7 @@ from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.normalization import normalized_parameters
-from strudel.circuits.properties import check_properties
-from strudel.queries.passes import (
+from strudel.circuits.passes import (
     LANES,
     Plan,
     are_moderate,
@@ -28,6 +27,7 @@ from strudel.queries.passes import (
     set_literals,
     working_memory,
 )
+from strudel.circuits.properties import check_properties
 
 
 def conditional_parameters(circuit: Circuit, codes: AnyArray, query: str) -> FloatArray:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.circuits.passes import distinct_rows, encode
 from strudel.data.validation import slices
 from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.by_block import by_block
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.node_distributions import NodeDistributions, distributions_given
-from strudel.queries.passes import distinct_rows, encode
 from strudel.queries.probabilities import component_log_probabilities, log_mean, posterior
 
 BLOCK_ROWS = 2**12  # rows of evidence at a time

@@ -18,6 +18,7 @@ import numpy as np
 from strudel._names import names_of, quote
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.passes import UNKNOWN, decode, distinct_rows, encode
 from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.data.bits import x_log_x_of
 from strudel.data.validation import slices
@@ -35,14 +36,13 @@ from strudel.queries.conditional_parameters import conditional_parameters
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.node_distributions import BLOCK_BYTES, NodeDistributions, distributions_given
-from strudel.queries.passes import UNKNOWN, decode, distinct_rows, encode
 from strudel.queries.probabilities import (
     component_log_probabilities,
     log_mean,
     log_probabilities,
 )
 from strudel.queries.subset_entropy import SubsetEntropy
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import CodedColumn
 
 MAX_STATES = 2**20
 FAINT = 1e-290  # of a probability: floats below have fewer digits
@@ -172,7 +172,7 @@ def mutual_information(
     )
 
 
-def _whole_columns(model: Model, variables: AnyArray) -> list[Column] | None:
+def _whole_columns(model: Model, variables: AnyArray) -> list[CodedColumn] | None:
     """The columns that these are all the variables of; None if some are only a part of one."""
     asked = set(variables.tolist())
     found = [c for c in code_of_model(model).columns if asked.issuperset(c.variables)]

@@ -23,6 +23,7 @@ from strudel.algebra.evidence import Absorbed
 from strudel.circuits.circuit import Edges
 from strudel.circuits.flows import BLOCK_WORDS, flow_block, raise_if_ambiguous
 from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.passes import UNKNOWN, encode
 from strudel.circuits.properties import check_properties
 from strudel.data.bits import pack_columns
 from strudel.data.validation import slices
@@ -31,7 +32,6 @@ from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
-from strudel.queries.passes import UNKNOWN, encode
 from strudel.queries.probabilities import (
     component_log_probabilities,
     log_mean,

@@ -19,10 +19,10 @@ from strudel._numba import in_threads, kernel, use_threads
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.passes import LANES
 from strudel.data.validation import slices
 from strudel.queries.conditional_parameters import component_parameters, conditional_parameters
 from strudel.queries.model import Model
-from strudel.queries.passes import LANES
 from strudel.queries.probabilities import component_log_probabilities, posterior
 
 BLOCK_BYTES = 2**28  # of vectors, as long as that leaves one row of evidence

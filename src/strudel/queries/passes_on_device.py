@@ -21,8 +21,8 @@ from strudel.circuits.on_device.passes import (
     root_value,
     with_fixed,
 )
+from strudel.circuits.passes import UNKNOWN
 from strudel.queries.model import Model, part_of
-from strudel.queries.passes import UNKNOWN
 
 _packed: WeakKeyDictionary[Circuit, tuple[Tensor, list[int]]] = WeakKeyDictionary()
 

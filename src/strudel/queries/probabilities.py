@@ -18,10 +18,7 @@ import numpy as np
 from strudel._numba import in_threads, kernel, soonest
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.evaluate import evaluate_edges
-from strudel.circuits.properties import check_properties
-from strudel.data.validation import slices
-from strudel.queries.model import Model, Part, log_weights_of, part_of, structure_of
-from strudel.queries.passes import (
+from strudel.circuits.passes import (
     LANES,
     UNKNOWN,
     Plan,
@@ -35,6 +32,9 @@ from strudel.queries.passes import (
     set_literals,
     working_memory,
 )
+from strudel.circuits.properties import check_properties
+from strudel.data.validation import slices
+from strudel.queries.model import Model, Part, log_weights_of, part_of, structure_of
 
 BLOCK_CELLS = 2**22  # per row and component, made at a time
 

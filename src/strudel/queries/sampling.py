@@ -14,6 +14,15 @@ from strudel._numba import in_threads, kernel, lane
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.passes import (
+    LANES,
+    Plan,
+    encode,
+    pass_up,
+    plan,
+    set_literals,
+    working_memory,
+)
 from strudel.circuits.properties import check_properties
 from strudel.data.argument_checks import RandomState, generator_from
 from strudel.data.validation import slices
@@ -23,15 +32,6 @@ from strudel.queries.column_answers import as_table
 from strudel.queries.conditional_parameters import parameters_in_logs
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, Part, model_of, part_of, structure_of
-from strudel.queries.passes import (
-    LANES,
-    Plan,
-    encode,
-    pass_up,
-    plan,
-    set_literals,
-    working_memory,
-)
 from strudel.queries.probabilities import (
     component_log_probabilities,
     log_mean,

@@ -24,7 +24,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.normalization import normalized_columns, normalized_parameters
 from strudel.queries.model import Model
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import CodedColumn
 from strudel.tables.density import Region
 from strudel.tables.table_code import CodedNames, TableCode
 
@@ -35,7 +35,7 @@ _RECENT: WeakKeyDictionary[Model, dict[Any, tuple[Model | None, float, AnyArray]
 
 
 def given_parts(
-    model: Model, parts: list[tuple[Column, FloatArray, Region]]
+    model: Model, parts: list[tuple[CodedColumn, FloatArray, Region]]
 ) -> tuple[Model | None, float, AnyArray]:
     """The model given regions of columns, of which each cell has these shares; and its log-mass.
 
@@ -53,7 +53,7 @@ def given_parts(
 
 
 def _given_parts(
-    model: Model, parts: list[tuple[Column, FloatArray, Region]]
+    model: Model, parts: list[tuple[CodedColumn, FloatArray, Region]]
 ) -> tuple[Model | None, float, AnyArray]:
     code = model.table_code
     assert code is not None
@@ -71,7 +71,9 @@ def _given_parts(
     return with_code(found, replace(code, columns=columns)), log_p + log_first, kept
 
 
-def with_commonest(model: Model, columns: Sequence[Column] | None = None) -> tuple[Model, float]:
+def with_commonest(
+    model: Model, columns: Sequence[CodedColumn] | None = None
+) -> tuple[Model, float]:
     """The model in which a cell of rare categories weighs as much as the commonest of them.
 
     Of all columns, or of some; with the log of what it adds up to before it is normalised. So its
@@ -97,7 +99,7 @@ def with_code(model: Model, code: TableCode) -> Model:
     return model.with_names(names)
 
 
-def bit_logs(column: Column, shares: FloatArray) -> tuple[FloatArray, float] | None:
+def bit_logs(column: CodedColumn, shares: FloatArray) -> tuple[FloatArray, float] | None:
     """Log-weights of the bits of a column, `(n_bits, 2)`, and a log that belongs to all of them.
 
     Cell k has the product of the weights of its bits. None if no weights of bits say that.

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.circuits.passes import UNKNOWN, distinct_rows, encode
 from strudel.data.validation import slices
 from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block
 from strudel.queries.column_answers import column_marginals
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
-from strudel.queries.passes import UNKNOWN, distinct_rows, encode
 from strudel.queries.probabilities import literal_probabilities
 
 BLOCK_CELLS = 2**22  # cells of the evidence rows behind the pairs made at a time

@@ -54,7 +54,7 @@ from strudel.tables.choose_cells import (
     shortest_number,
     telling_cuts,
 )
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import CodedColumn
 from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.learn_code import CodeOptions, learn_column, looks_like
 from strudel.tables.missingness import learn_missingness
@@ -165,7 +165,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         edges = self.edges if isinstance(self.edges, dict) else {}
         edges = _by_column(edges, table.names, "edges")
         target = self._target(y, table, edges)
-        columns: list[Column] = []
+        columns: list[CodedColumn] = []
         n_cells = [options.n_bins] * len(table.columns)
         if not isinstance(self.n_bins, int | np.integer):
             n_cells = numbers_of_cells(table.columns)
@@ -232,14 +232,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         predictor: Any,
         table: RawTable,
-        columns: list[Column],
+        columns: list[CodedColumn],
         kinds: dict[str, Any],
         options: CodeOptions,
-    ) -> list[Column]:
+    ) -> list[CodedColumn]:
         """The columns again, with the thresholds of a predictor as edges."""
         code = TableCode(tuple(_with_distinct_names(columns)), table.container, self.unknown)
         cuts = predictor_cuts(predictor, code)
-        made: list[Column] = []
+        made: list[CodedColumn] = []
         for raw, column in zip(table.columns, columns, strict=True):
             start = made[-1].stop if made else 0
             edges = cuts.get(raw.name)
@@ -319,11 +319,11 @@ TableEncoder.transform = by_block("X")(TableEncoder.transform)  # type: ignore[m
 
 
 def _cut_further(
-    table: RawTable, columns: list[Column], kinds: dict[str, Any], options: CodeOptions
-) -> list[Column]:
+    table: RawTable, columns: list[CodedColumn], kinds: dict[str, Any], options: CodeOptions
+) -> list[CodedColumn]:
     """The columns with cells that are cut once more where another column changes."""
     own_edges: list[Sequence[float]] = [column.edges for column in columns]
-    made: list[Column] = []
+    made: list[CodedColumn] = []
     for raw, column, cuts in zip(
         table.columns, columns, telling_cuts(table.columns, own_edges), strict=True
     ):
@@ -381,7 +381,7 @@ def _warn_of_identifiers(table: RawTable, kinds: dict[str, Any]) -> list[str]:
     return list(found)
 
 
-def _with_distinct_names(columns: list[Column]) -> list[Column]:
+def _with_distinct_names(columns: list[CodedColumn]) -> list[CodedColumn]:
     """The columns with a number after variable names that another column has or is called by."""
     called = {column.name for column in columns}
     seen: set[str] = set()

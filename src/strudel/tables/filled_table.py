@@ -16,7 +16,8 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.data.validation import as_frame, read_values
-from strudel.tables.coded_column import BIT, Column
+from strudel.tables.coded_column import CodedColumn
+from strudel.tables.column import BIT
 from strudel.tables.columns import (
     RawColumn,
     RawTable,
@@ -35,7 +36,7 @@ class Gaps:
     """The missing cells of a column, and what to put there."""
 
     raw: RawColumn
-    column: Column
+    column: CodedColumn
     missing: AnyArray  # (n_rows,) bool
     values: Sequence[Any]  # one per missing cell; dates as stamps
 
@@ -92,7 +93,7 @@ def fill_series(own: Any, gap: Gaps) -> Any:
     return _put_cells(own, gap.missing, values)
 
 
-def _group(column: RawColumn | Column) -> str:
+def _group(column: RawColumn | CodedColumn) -> str:
     if column.dtype in ("boolean", "integer", "float"):
         return "number"
     if column.dtype == "duration":
@@ -181,7 +182,7 @@ def fill_variables(X: Any, rows: FloatArray, filled: FloatArray) -> Any:
     )
 
 
-ValuesOf: TypeAlias = Callable[[Column, AnyArray], Sequence[Any]]
+ValuesOf: TypeAlias = Callable[[CodedColumn, AnyArray], Sequence[Any]]
 
 
 def fill_columns(
@@ -214,12 +215,12 @@ def fill_columns(
     )
 
 
-def nearest_values(column: Column, bits: FloatArray) -> list[Any]:
+def nearest_values(column: CodedColumn, bits: FloatArray) -> list[Any]:
     """The value whose codeword is nearest to the bits of each row."""
     return [column.cell_values[place] for place in column.nearest(bits)]
 
 
-def has_mean(column: Column) -> bool:
+def has_mean(column: CodedColumn) -> bool:
     """Whether the values of a column can be averaged."""
     return column.kind in ("number", "date", BIT) and None not in column.values
 
@@ -261,7 +262,7 @@ def with_room(X: Any, row: Any, code: TableCode | None, strategy: str) -> Any:
 def _all_values(strategy: str) -> Any:
     """Every value that may fill a gap of a column, or for its means, some that are not whole."""
 
-    def values(column: Column, gaps: AnyArray) -> list[Any]:
+    def values(column: CodedColumn, gaps: AnyArray) -> list[Any]:
         own = [value for value in column.values if value is not None]
         if strategy in ("auto", "mean") and has_mean(column):
             own = [value + 0.5 for value in own]

@@ -29,7 +29,8 @@ from strudel.tables.choose_cells import (
     tail_edges,
     uniform_edges,
 )
-from strudel.tables.coded_column import KINDS, Column, has_one_value_per_cell
+from strudel.tables.coded_column import KINDS, CodedColumn
+from strudel.tables.column import has_one_value_per_cell
 from strudel.tables.columns import (
     NUMERIC,
     RawColumn,
@@ -82,7 +83,7 @@ class CodeOptions:
 
 def learn_column(
     raw: RawColumn, start: int, kind: Any = None, options: CodeOptions | None = None, y: Any = None
-) -> Column:
+) -> CodedColumn:
     """The code of a column whose variables start at `start`.
 
     `kind` is one of KINDS, or the values of an ordinal in their order; by default what fits the
@@ -116,7 +117,7 @@ def _kind_of(raw: RawColumn) -> str:
     return "category"
 
 
-def _learn_boolean(raw: RawColumn, start: int) -> Column:
+def _learn_boolean(raw: RawColumn, start: int) -> CodedColumn:
     """One variable, which has the name of the column."""
     cells = [cell for cell in raw.objects() if cell is not None]
     strange = next((cell for cell in cells if cell not in (0, 1)), None)
@@ -129,23 +130,23 @@ def _learn_boolean(raw: RawColumn, start: int) -> Column:
     values = (make(0), make(1))
     counts = tuple(sum(cell == value for cell in cells) for value in values)
     dtype = raw.dtype if raw.dtype in ("boolean", "integer", "float") else "boolean"
-    return Column(
+    return CodedColumn(
         raw.name,
         "boolean",
-        start,
-        start + 1,
         tuple(number_text(value) if make is float else str(value) for value in values),
-        np.array([[0], [1]], dtype=np.uint8),
-        (raw.name,),
         values,
         counts=counts,
         dtype=dtype,
+        start=start,
+        stop=start + 1,
+        codewords=np.array([[0], [1]], dtype=np.uint8),
+        variable_names=(raw.name,),
     )
 
 
 def _learn_values(
     raw: RawColumn, start: int, kind: str, order: list[Any] | None, options: CodeOptions
-) -> Column:
+) -> CodedColumn:
     """The code of a category or an ordinal."""
     known = [cell for cell in raw.objects() if cell is not None]
     _check_types(raw, known)
@@ -171,17 +172,17 @@ def _learn_values(
         words, names = _one_hot(raw.name, cells)
     elif kind == "category" or len(cells) == 1:
         names = (f"{raw.name}={cells[-1]}",)
-    return Column(
+    return CodedColumn(
         raw.name,
         kind,
-        start,
-        start + len(names),
         labels,
-        words[np.minimum(np.arange(len(values)), len(cells) - 1)],
-        names,
         tuple(values),
         counts=tuple(counts[value] for value in values),
         dtype=dtype,
+        start=start,
+        stop=start + len(names),
+        codewords=words[np.minimum(np.arange(len(values)), len(cells) - 1)],
+        variable_names=names,
     )
 
 
@@ -268,7 +269,9 @@ def _values_in_order(
     return order
 
 
-def _learn_cells(raw: RawColumn, start: int, kind: str, options: CodeOptions, y: Any) -> Column:
+def _learn_cells(
+    raw: RawColumn, start: int, kind: str, options: CodeOptions, y: Any
+) -> CodedColumn:
     """The code of a column of numbers or dates."""
     is_date = kind == "date"
     known = raw.known()
@@ -306,14 +309,10 @@ def _learn_cells(raw: RawColumn, start: int, kind: str, options: CodeOptions, y:
     dtype = raw.dtype if raw.dtype in NUMERIC else "datetime" if is_date else "float"
     if dtype in ("integer", "boolean"):
         dtype = "integer" if all(isinstance(value, int) for value in values) else "float"
-    return Column(
+    return CodedColumn(
         raw.name,
         kind,
-        start,
-        start + len(names),
         labels,
-        words,
-        names,
         values,
         tuple(edges),
         ranges,
@@ -321,6 +320,10 @@ def _learn_cells(raw: RawColumn, start: int, kind: str, options: CodeOptions, y:
         dtype,
         raw.zone,
         _density(raw, finite, edges, is_date),
+        start=start,
+        stop=start + len(names),
+        codewords=words,
+        variable_names=names,
     )
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.errors import MissingForAReasonWarning
 from strudel.tables.choose_cells import SURE, chi_square_z
-from strudel.tables.coded_column import Column, bound_text
+from strudel.tables.column import Column, bound_text
 from strudel.tables.columns import RawColumn
 
 FEWEST_ROWS = 100  # of a table in which reasons are looked for
@@ -101,7 +101,7 @@ class MissingRule:
             return found
         places = map(column.place_of, self.values)
         wanted = [place for place in places if place is not None]
-        return np.asarray(found | np.isin(column.places(raw, "missing"), wanted))
+        return np.asarray(found | np.isin(column.cells_of(raw, "missing"), wanted))
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class Missingness:
             n_rows = len(raws[own.column].values)
             chance = np.full(n_rows, own.rates[-1])
             if own.because_of is not None and own.because_of in of:
-                cells = of[own.because_of].places(raws[own.because_of], "missing")
+                cells = of[own.because_of].cells_of(raws[own.because_of], "missing")
                 if own.because_of in drawn:
                     cells = np.where(drawn[own.because_of], NONE, cells)
                 chance = np.array(own.rates)[np.minimum(cells, len(own.rates) - 1)]
@@ -302,7 +302,7 @@ def learn_missingness(raws: Sequence[RawColumn], columns: Sequence[Column]) -> M
     causes = []
     for raw, column in zip(raws, columns, strict=True):
         some = replace(raw, values=raw.values[::step])
-        place = column.places(some, "missing")
+        place = column.cells_of(some, "missing")
         place = np.where(place == NONE, column.n_values, place)
         causes.append(_Cause(some, column, place, some.is_missing()))
     missing = np.array([cause.is_missing for cause in causes])

@@ -25,7 +25,7 @@ import numpy as np
 
 from strudel._names import did_you_mean, quote
 from strudel._types import NONE, AnyArray, FloatArray
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import CodedColumn
 from strudel.tables.columns import make_frame
 from strudel.tables.table_code import TableCode
 
@@ -293,7 +293,7 @@ class PredictorColumns:
         columns = {column.name: (list(rows[column.name]), column) for column in self.columns}
         return make_frame(columns, self._container)
 
-    def features_of(self, column: Column, values: Sequence[Any]) -> FloatArray:
+    def features_of(self, column: CodedColumn, values: Sequence[Any]) -> FloatArray:
         """The features of rows with these values of one column and usual ones of all others."""
         rows = {name: [usual] * len(values) for name, usual in self._usual.items()}
         return self.features(rows | {column.name: list(values)})
@@ -351,7 +351,7 @@ class Halving:
 
     def __init__(
         self,
-        column: Column,
+        column: CodedColumn,
         probes: Sequence[float],
         answers: AnyArray,
         ask: Callable[[FloatArray, AnyArray], AnyArray],
@@ -425,7 +425,7 @@ def _split(predictor: Any) -> tuple[list[Any], Any]:
     return ([*steps, own] if own is not None else steps), last
 
 
-def _columns_of(predictor: Any, code: TableCode) -> list[Column]:
+def _columns_of(predictor: Any, code: TableCode) -> list[CodedColumn]:
     """The columns that a predictor takes, in its order."""
     names = getattr(predictor, "feature_names_in_", None)
     if names is None:
@@ -445,7 +445,7 @@ def _columns_of(predictor: Any, code: TableCode) -> list[Column]:
     return [code.column(name) for name in names]
 
 
-def step_of(column: Column) -> float:
+def step_of(column: CodedColumn) -> float:
     """The distance of the values that a column can have; 0 if any number is possible."""
     if column.dtype in ("integer", "duration") or column.kind == "date":
         return 1.0
@@ -458,7 +458,7 @@ def step_of(column: Column) -> float:
     return float(step) if is_on else 0.0
 
 
-def probes_of(column: Column, only_seen: bool = False) -> list[Any]:
+def probes_of(column: CodedColumn, only_seen: bool = False) -> list[Any]:
     """Values of a column that a predictor is tried on: all, or enough of many numbers."""
     if not column.is_numeric:
         return list(column.values)
@@ -485,12 +485,12 @@ def probes_of(column: Column, only_seen: bool = False) -> list[Any]:
     return [_raw_value(column, number) for number in np.unique(numbers).tolist()]
 
 
-def _raw_value(column: Column, number: float) -> Any:
+def _raw_value(column: CodedColumn, number: float) -> Any:
     is_whole = column.dtype in ("integer", "duration") or column.kind == "date"
     return int(number) if is_whole and number.is_integer() else number
 
 
-def _usual_value(column: Column) -> Any:
+def _usual_value(column: CodedColumn) -> Any:
     """The most frequent value or cell of a column."""
     return column.values[int(np.argmax(column.counts))]
 

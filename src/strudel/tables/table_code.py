@@ -24,14 +24,9 @@ from strudel._names import did_you_mean, quote
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.data.validation import check_shared_names, read_named_rows, read_values
 from strudel.errors import OutOfRangeWarning, UnseenValueWarning, outer_stack_level
-from strudel.tables.coded_column import (
-    BIT,
-    bound_text,
-    column_from_dict,
-    column_to_dict,
-    literals_of,
-)
-from strudel.tables.coded_column import Column as Column
+from strudel.tables.coded_column import CodedColumn as CodedColumn
+from strudel.tables.coded_column import column_from_dict, column_to_dict, literals_of
+from strudel.tables.column import BIT, bound_text
 from strudel.tables.columns import RawColumn, RawTable, is_missing, make_frame, read_columns
 from strudel.tables.missingness import Missingness
 
@@ -45,7 +40,7 @@ class TableCode:
 
     Parameters
     ----------
-    columns : tuple of Column
+    columns : tuple of CodedColumn
         In the order of their variables, without gaps.
     container : str
         What kind of frame `decode` gives: "pandas", "polars", "pyarrow", or "numpy" for an array.
@@ -71,7 +66,7 @@ class TableCode:
     array([['red', 2]], dtype=object)
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[CodedColumn, ...]
     container: str = "numpy"
     unknown: str = "warn"
     left_out: tuple[str, ...] = ()
@@ -113,7 +108,7 @@ class TableCode:
     def _place_of(self) -> dict[str, int]:
         return {name: place for place, name in enumerate(self.names)}
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> CodedColumn:
         """The column with this name."""
         if name not in self._place_of:
             raise ValueError(f"There is no column {name!r}. {did_you_mean(name, self.names)}")
@@ -155,7 +150,7 @@ class TableCode:
         for column, raw in zip(self.columns, columns, strict=True):
             if raw is None:
                 continue
-            places = column.places(raw, self.unknown)
+            places = column.cells_of(raw, self.unknown)
             words = np.vstack([column.codewords, np.full((1, column.stop - column.start), np.nan)])
             rows[:, column.start : column.stop] = words[places]  # NONE is the last
             is_unseen = (places == NONE) & ~raw.is_missing()
@@ -234,10 +229,10 @@ class TableCode:
                 f"Rows to decode must have {self.n_vars} columns of 0, 1 or NaN, "
                 f"but have shape {table.shape}."
             )
-        decoded: dict[str, tuple[list[Any], Column]] = {}
+        decoded: dict[str, tuple[list[Any], CodedColumn]] = {}
         for column in self.columns:
             bits = table[:, column.start : column.stop]
-            values = column.decoded(bits) if rng is None else column.drawn(bits, rng)
+            values = column.decoded_bits(bits) if rng is None else column.drawn_bits(bits, rng)
             for row, value in enumerate((known or {}).get(column.name, ())):
                 values[row] = values[row] if value is None else column.own_value(value)
             decoded[column.name] = values, column
@@ -303,14 +298,24 @@ def code_of_bits(names: Sequence[str], container: str) -> TableCode:
     return TableCode(columns, container, "error")
 
 
-def bit_column(name: str, var: int) -> Column:
+def bit_column(name: str, var: int) -> CodedColumn:
     """The column that is a 0/1 variable itself."""
     words = np.array([[0], [1]], dtype=np.uint8)
-    return Column(name, BIT, var, var + 1, ("0", "1"), words, (name,), (0, 1), dtype="integer")
+    return CodedColumn(
+        name,
+        BIT,
+        ("0", "1"),
+        (0, 1),
+        dtype="integer",
+        start=var,
+        stop=var + 1,
+        codewords=words,
+        variable_names=(name,),
+    )
 
 
 def _why_not_a_code(code: TableCode) -> str | None:
-    if not code.columns or not all(isinstance(column, Column) for column in code.columns):
+    if not code.columns or not all(isinstance(column, CodedColumn) for column in code.columns):
         return "it must have at least one column"
     if not isinstance(code.container, str) or code.unknown not in UNKNOWN:
         return f"its container must be a text, and unknown must be one of {quote(UNKNOWN)}"
@@ -379,7 +384,7 @@ def select_names(names: Sequence[str] | None, kept: Sequence[int]) -> tuple[str,
         return None
     some = tuple(names[var] for var in kept)
     code = code_of(names)
-    columns: list[Column] = []
+    columns: list[CodedColumn] = []
     while code is not None and (done := columns[-1].stop if columns else 0) < len(kept):
         column = next((own for own in code.columns if own.start == kept[done]), None)
         width = 0 if column is None else column.stop - column.start
@@ -456,7 +461,7 @@ def known_numbers(X: Any, code: TableCode) -> dict[str, FloatArray]:
         return {
             column.name: np.asarray(raws[column.name].values, dtype=np.float64)
             if column.is_numeric
-            else _as_places(column.places(raws[column.name], "missing"))
+            else _as_places(column.cells_of(raws[column.name], "missing"))
             for column in code.columns
             if column.has_parts and column.name in raws
         }

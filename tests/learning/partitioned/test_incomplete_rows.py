@@ -10,6 +10,7 @@ from strudel import Strudel
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.mixture import as_mixture
+from strudel.circuits.passes import UNKNOWN
 from strudel.errors import NothingKnownWarning
 from strudel.learning.incomplete import Passes, expected_flows
 from strudel.learning.options import EM, BestFirst, Greedy
@@ -22,7 +23,6 @@ from strudel.learning.partitioned.packed_rows import (
     pack_codes,
 )
 from strudel.learning.partitioned.partitioned_table import partition_table
-from strudel.queries.passes import UNKNOWN
 from strudel.tables import TableEncoder
 from strudel.trees.vtree import Vtree
 

@@ -30,6 +30,15 @@ from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.normalization import normalized_parameters
+from strudel.circuits.passes import (
+    LANES,
+    Plan,
+    log_of,
+    pass_down,
+    pass_up,
+    plan,
+    working_memory,
+)
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import slices
 from strudel.learning.mixtures.em_steps import (
@@ -42,15 +51,6 @@ from strudel.learning.mixtures.em_steps import (
     bag_of,
 )
 from strudel.queries.likelihood import rows_log_likelihood
-from strudel.queries.passes import (
-    LANES,
-    Plan,
-    log_of,
-    pass_down,
-    pass_up,
-    plan,
-    working_memory,
-)
 from strudel.tables.column_codes import (
     ColumnCode,
     as_column_codes,

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.stats import poisson
 
 from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.circuits.passes import UNKNOWN
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns, pack_rows
-from strudel.queries.passes import UNKNOWN
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # steps of it meet all numbers before they repeat
 POISSON = poisson.cdf(np.arange(20), 1.0)  # chance of at most this many draws of a row by a bag

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, ByteArray, CountArray, FloatArray
+from strudel.circuits.passes import encode
 from strudel.data.bits import (
     BitMatrix,
     exact_weights,
@@ -40,7 +41,6 @@ from strudel.learning.partitioned.packed_rows import (
     sample_rows,
     take_rows,
 )
-from strudel.queries.passes import encode
 from strudel.tables.table_code import TableCode
 
 WEIGHT = "sample_weight of strudel"  # a column, while a frame and its weights go together

@@ -25,7 +25,8 @@ from strudel.queries.by_block import by_block
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
-from strudel.tables.coded_column import BIT, Column, compared_region
+from strudel.tables.coded_column import CodedColumn
+from strudel.tables.column import BIT, compared_region
 from strudel.tables.columns import as_date, as_timedelta
 from strudel.tables.density import LARGEST
 from strudel.tables.table_code import known_numbers
@@ -50,7 +51,7 @@ class ColumnPosterior:
     (True, 40)
     """
 
-    column: Column
+    column: CodedColumn
     cell_chance: FloatArray  # (n_cells,) how probable each cell is
 
     @property
@@ -103,14 +104,14 @@ class ColumnPosterior:
         )
 
 
-def as_value(column: Column, number: float) -> Any:
+def as_value(column: CodedColumn, number: float) -> Any:
     """A number as people have it: a date or duration, or the number itself."""
     if column.kind == "date":
         return as_date(round(number), column)
     return as_timedelta(round(number)) if column.dtype == "duration" else number
 
 
-def _values(column: Column, numbers: FloatArray) -> Any:
+def _values(column: CodedColumn, numbers: FloatArray) -> Any:
     """The same for several: an array."""
     if column.kind == "date":
         return np.round(numbers).astype(np.int64).astype("datetime64[us]")
@@ -119,7 +120,7 @@ def _values(column: Column, numbers: FloatArray) -> Any:
     return numbers
 
 
-def _variances(column: Column, chances: FloatArray) -> FloatArray:
+def _variances(column: CodedColumn, chances: FloatArray) -> FloatArray:
     if column.density is None:
         within = np.zeros(column.n_values)
     else:
@@ -130,12 +131,12 @@ def _variances(column: Column, chances: FloatArray) -> FloatArray:
     return np.asarray((chances * (within + away**2)).sum(axis=1) / unit)
 
 
-def _cumulative(column: Column, chances: FloatArray, x: Any) -> FloatArray:
+def _cumulative(column: CodedColumn, chances: FloatArray, x: Any) -> FloatArray:
     [(_, high)] = compared_region(column, "<=", x)
     return np.asarray(np.minimum(chances @ column.cells.shares(((-np.inf, high),)), 1.0))
 
 
-def _densities(column: Column, chances: FloatArray, x: Any) -> FloatArray:
+def _densities(column: CodedColumn, chances: FloatArray, x: Any) -> FloatArray:
     [(number, _)] = compared_region(column, "==", x)
     cell = int(np.searchsorted(np.array(column.edges), number, side="right"))
     return np.asarray(chances[:, cell] * np.exp(column.cells.log_density(np.array([number]))))
@@ -243,7 +244,7 @@ def variance(model: Model, column: str, given: Any = None) -> float | FloatArray
     279
     """
 
-    def of_row(own: Column, chances: FloatArray) -> FloatArray:
+    def of_row(own: CodedColumn, chances: FloatArray) -> FloatArray:
         if not own.is_numeric:
             means = chances @ _means(own)
             return means * (1.0 - means)
@@ -393,7 +394,7 @@ def _number_of(model: Any, column: str, x: Any, query: str) -> float:
     return compared_region(own, "==", x)[0][0]
 
 
-def _means(column: Column) -> FloatArray:
+def _means(column: CodedColumn) -> FloatArray:
     return column.cell_means if column.is_numeric else np.array(column.values, dtype=np.float64)
 
 
@@ -402,9 +403,9 @@ def _for_each_row(
     name: str,
     given: Any,
     query: str,
-    answer: Callable[[Column, FloatArray], FloatArray],
+    answer: Callable[[CodedColumn, FloatArray], FloatArray],
     if_known: Callable[[FloatArray], FloatArray],
-    as_values: Callable[[Column, FloatArray], Any],
+    as_values: Callable[[CodedColumn, FloatArray], Any],
 ) -> Any:
     """`answer` to every row from the chances of its cells; `if_known` where a row has the value."""
     column, chances, numbers, is_single = _asked(model_of(model), name, given, query)
@@ -418,7 +419,7 @@ def _for_each_row(
 
 def _asked(
     model: Model, name: str, given: Any, query: str
-) -> tuple[Column, FloatArray, FloatArray | None, bool]:
+) -> tuple[CodedColumn, FloatArray, FloatArray | None, bool]:
     """The column, the chances of its cells given each row, its given numbers, and if one row."""
     column = _column(model, name, query)
     rows, is_single = given_rows(model, given)
@@ -429,7 +430,7 @@ def _asked(
     return column, chances, numbers, is_single
 
 
-def _column(model: Model, name: str, query: str) -> Column:
+def _column(model: Model, name: str, query: str) -> CodedColumn:
     code = model.table_code
     if code is None:
         raise ValueError(
@@ -443,7 +444,7 @@ def _column(model: Model, name: str, query: str) -> Column:
     return column
 
 
-def _need_numbers(column: Column, query: str) -> None:
+def _need_numbers(column: CodedColumn, query: str) -> None:
     if not column.is_numeric or column.values == (None,):
         raise ValueError(
             f"{query} needs a column of numbers or dates, but {column.name!r} is a "

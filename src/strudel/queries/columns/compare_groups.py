@@ -34,7 +34,7 @@ from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.probabilities import log_probabilities
 from strudel.queries.sampling import draw_rows
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import CodedColumn
 
 QUERY = "compare"
 MAX_STATES = 2**14  # combinations of values of which the divergence is exact
@@ -169,7 +169,7 @@ class _Group(NamedTuple):
         }
         return cls(found, row, float(log_p[0]), frozenset(own))
 
-    def shares(self, columns: list[Column]) -> list[FloatArray]:
+    def shares(self, columns: list[CodedColumn]) -> list[FloatArray]:
         """The probability of every value of the columns, in rows that have one."""
         _, found = value_probabilities(self.model, columns, self.row, QUERY)
         known = shares_where_known(self.model, columns, self.row, QUERY)
@@ -189,7 +189,7 @@ def _divergence(p: FloatArray, q: FloatArray) -> float:
 
 def _joint_divergence(
     groups: list[_Group],
-    columns: list[Column],
+    columns: list[CodedColumn],
     max_states: int,
     n_samples: int,
     random_state: RandomState,

@@ -12,7 +12,7 @@ from strudel.algebra.evidence import takes_evidence
 from strudel.queries.column_pairs import values_together
 from strudel.queries.columns.joint_table import code_of_model, pandas_frame
 from strudel.queries.model import Model, model_of
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import CodedColumn
 
 
 class Correlations(NamedTuple):
@@ -93,7 +93,7 @@ def correlations(model: Model, given: Any = None) -> Correlations:
     return Correlations(tuple(columns[c].name for c in kept), values)
 
 
-def _moments(column: Column) -> tuple[FloatArray, FloatArray] | None:
+def _moments(column: CodedColumn) -> tuple[FloatArray, FloatArray] | None:
     """The mean and the variance of a column given each of its values or cells."""
     if column.is_numeric:
         if column.density is None:

@@ -25,7 +25,7 @@ from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model
 from strudel.queries.probabilities import log_probabilities
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import CodedColumn
 from strudel.tables.table_code import TableCode, code_of_bits
 
 BLOCK_CELLS = 2**22  # cells of the rows made at a time
@@ -47,10 +47,10 @@ def pandas_frame(content: Mapping[str, Any]) -> Any:
     return nw.from_dict(dict(content), backend="pandas").to_native()
 
 
-def find_columns(model: Model, asked: Any, name: str) -> list[Column]:
+def find_columns(model: Model, asked: Any, name: str) -> list[CodedColumn]:
     """One column or several by name, or without a table variables by name or number."""
     code = code_of_model(model)
-    found: list[Column] = []
+    found: list[CodedColumn] = []
     items: list[Any] = [asked] if isinstance(asked, str | int | np.integer) else list(asked)
     for item in items:
         is_number = model.table_code is None and isinstance(item, int | np.integer)
@@ -108,7 +108,7 @@ def rows_with_few_unknown(model: Model, rows: FloatArray, query: str) -> FloatAr
 
 
 def joint_table(
-    model: Model, columns: Sequence[Column], given: Any, query: str, max_states: int
+    model: Model, columns: Sequence[CodedColumn], given: Any, query: str, max_states: int
 ) -> FloatArray:
     """The probability of all values of the columns together, given one row of what is known."""
     row, log_given = _one_row(model, columns, given, query, max_states)
@@ -116,7 +116,7 @@ def joint_table(
 
 
 def joint_table_of_row(
-    model: Model, columns: Sequence[Column], row: FloatArray, log_given: float, query: str
+    model: Model, columns: Sequence[CodedColumn], row: FloatArray, log_given: float, query: str
 ) -> FloatArray:
     """The same given a row `(1, n_vars)` of the 0/1 variables and its log-probability.
 
@@ -140,7 +140,7 @@ def joint_table_of_row(
 
 
 def log_joint_table(
-    model: Model, columns: Sequence[Column], given: Any, query: str, max_states: int
+    model: Model, columns: Sequence[CodedColumn], given: Any, query: str, max_states: int
 ) -> tuple[FloatArray, float]:
     """The log-probability of all values of the columns with what is given, and of that alone.
 
@@ -151,7 +151,7 @@ def log_joint_table(
 
 
 def _one_row(
-    model: Model, columns: Sequence[Column], given: Any, query: str, max_states: int
+    model: Model, columns: Sequence[CodedColumn], given: Any, query: str, max_states: int
 ) -> tuple[FloatArray, float]:
     """What is given as a row, with its log-probability; refuses too many states."""
     n_states = math.prod(column.n_values for column in columns)
@@ -169,7 +169,9 @@ def _one_row(
     return rows, float(log_given[0])
 
 
-def _log_states(model: Model, columns: Sequence[Column], row: FloatArray, query: str) -> FloatArray:
+def _log_states(
+    model: Model, columns: Sequence[CodedColumn], row: FloatArray, query: str
+) -> FloatArray:
     """The log-probability of every combination of values together with a row."""
     shape = tuple(column.n_values for column in columns)
     log_joint = np.empty(math.prod(shape))
@@ -180,7 +182,7 @@ def _log_states(model: Model, columns: Sequence[Column], row: FloatArray, query:
 
 
 def _states(
-    columns: Sequence[Column], row: FloatArray, part: slice, shape: tuple[int, ...]
+    columns: Sequence[CodedColumn], row: FloatArray, part: slice, shape: tuple[int, ...]
 ) -> tuple[FloatArray, FloatArray]:
     """A row with some combinations of values of columns, and the log of their share of cells.
 

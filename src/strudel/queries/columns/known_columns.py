@@ -22,7 +22,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.model import Model, model_of
 from strudel.queries.soft_evidence import bit_logs, given_parts, with_code
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import CodedColumn
 from strudel.tables.density import EVERYWHERE
 from strudel.tables.missingness import Missingness
 
@@ -104,7 +104,7 @@ def of_all_rows(model: Any) -> Model:
 
 
 def shares_where_known(
-    model: Model, columns: Sequence[Column], rows: FloatArray, query: str
+    model: Model, columns: Sequence[CodedColumn], rows: FloatArray, query: str
 ) -> dict[str, FloatArray]:
     """The probability of every value of the columns that are missing for a reason, given rows."""
     code = model.table_code

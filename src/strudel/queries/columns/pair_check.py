@@ -23,6 +23,7 @@ import numpy as np
 
 from strudel._display import plotting
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
+from strudel.circuits.passes import UNKNOWN, encode
 from strudel.data.bits import x_log_x_of
 from strudel.data.validation import check_sample_weight, slices
 from strudel.queries.arguments import given_rows
@@ -34,9 +35,8 @@ from strudel.queries.columns.value_probabilities import (
     respects,
 )
 from strudel.queries.model import Model, model_of
-from strudel.queries.passes import UNKNOWN, encode
 from strudel.queries.probabilities import literal_probabilities
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import CodedColumn
 from strudel.tables.columns import date_text, duration_text
 from strudel.tables.table_code import TableCode
 
@@ -353,7 +353,7 @@ def _groups_of(code: TableCode, places: AnyArray, weight: FloatArray) -> list[In
     ]
 
 
-def _groups(column: Column, counts: FloatArray) -> IntArray:
+def _groups(column: CodedColumn, counts: FloatArray) -> IntArray:
     """The group of every cell: neighbours of numbers, the commonest of categories and the rest."""
     if column.is_numeric or column.kind == "ordinal":
         return _neighbours(counts)
@@ -387,7 +387,7 @@ def _neighbours(counts: FloatArray) -> IntArray:
     return group
 
 
-def _label(column: Column, is_in: AnyArray) -> str:
+def _label(column: CodedColumn, is_in: AnyArray) -> str:
     """What a group of cells is called after the name of its column."""
     places = np.flatnonzero(is_in[column.value_cell])
     first, last = int(places[0]), int(places[-1])
@@ -532,7 +532,7 @@ def _cells_together(
     return {(c, o): shares[o][parts[c]] for c, own in others.items() for o in own.tolist()}
 
 
-def _of_cells(column: Column, value_chance: FloatArray) -> FloatArray:
+def _of_cells(column: CodedColumn, value_chance: FloatArray) -> FloatArray:
     """Probabilities of cells from those of values, some of which may share a cell."""
     if not column.is_shared:
         return value_chance

@@ -95,7 +95,7 @@ def surprise(
     drawn = draw_rows(model, nothing, n_samples, rng, QUERY)[0].astype(np.float64)
     own = {}
     for column in (column for column in code.columns if column.has_parts):
-        values = column.drawn(drawn[:, column.start : column.stop], rng, beyond_seen=True)
+        values = column.drawn_bits(drawn[:, column.start : column.stop], rng, beyond_seen=True)
         if column.is_shared:
             place_of = {value: place for place, value in enumerate(column.values)}
             values = [place_of[value] for value in values]

@@ -16,18 +16,18 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.passes import decode, distinct_rows, encode
 from strudel.data.validation import slices
 from strudel.queries.model import Model, structure_of
-from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import literal_probabilities, log_probabilities
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import CodedColumn
 
 BLOCK_CELLS = 2**22  # cells of the evidence rows made at a time
 ROUNDING = 1e-9
 
 
 def value_probabilities(
-    model: Model, columns: Sequence[Column], rows: FloatArray, query: str
+    model: Model, columns: Sequence[CodedColumn], rows: FloatArray, query: str
 ) -> tuple[FloatArray, list[FloatArray]]:
     """Log-probability of every row, and the probability of every value of the columns given it.
 
@@ -48,7 +48,7 @@ def value_probabilities(
     return log_p[place], found
 
 
-def respects(model: Model, column: Column, query: str) -> bool:
+def respects(model: Model, column: CodedColumn, query: str) -> bool:
     """Whether a model leaves no probability to codes that stand for no value."""
     if len(column.cell_words) == 2 ** (column.stop - column.start):  # all codes stand for one
         return True
@@ -79,7 +79,7 @@ def value_sums(codewords: AnyArray) -> FloatArray:
     return np.asarray(np.linalg.pinv(words).T)
 
 
-def linear_shares(column: Column, ones: FloatArray) -> FloatArray:
+def linear_shares(column: CodedColumn, ones: FloatArray) -> FloatArray:
     """The probability of every value, from those of a column's variables `(n_rows, n_bits)`."""
     sums = value_sums(column.cell_words)
     # Not a matrix product, whose last digits depend on how many rows there are.
@@ -89,7 +89,7 @@ def linear_shares(column: Column, ones: FloatArray) -> FloatArray:
 
 
 def codeword_shares(
-    model: Model, column: Column, evidence: FloatArray, log_given: FloatArray, query: str
+    model: Model, column: CodedColumn, evidence: FloatArray, log_given: FloatArray, query: str
 ) -> FloatArray:
     """The probability of every value of a column, given each row: their codewords share it all."""
     chances = codeword_chances(model, column, evidence, log_given, query)
@@ -98,7 +98,7 @@ def codeword_shares(
 
 
 def codeword_chances(
-    model: Model, column: Column, evidence: FloatArray, log_given: FloatArray, query: str
+    model: Model, column: CodedColumn, evidence: FloatArray, log_given: FloatArray, query: str
 ) -> FloatArray:
     """The probability of every codeword of a column, given each row."""
     words = column.cell_words

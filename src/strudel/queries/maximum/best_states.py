@@ -15,7 +15,7 @@ import numpy as np
 from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
-from strudel.queries.passes import LANES, UNKNOWN, Plan, plan, working_memory
+from strudel.circuits.passes import LANES, UNKNOWN, Plan, plan, working_memory
 
 MOST_BYTES = 4 * 2**30
 

@@ -19,9 +19,9 @@ from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit, Edges, starts
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.passes import LANES, UNKNOWN
 from strudel.circuits.scopes import BoolArray
 from strudel.queries.maximum.relaxation import find_live
-from strudel.queries.passes import LANES, UNKNOWN
 
 SMALLEST = 1e-100  # of values and parameters that are not zero: three multiply to 1e-300
 NEGLIGIBLE = 1e-15  # of what is enough: all that the components left out may add together

@@ -25,6 +25,12 @@ from strudel._types import AnyArray, FloatArray
 from strudel.algebra.evidence import Absorbed, takes_evidence
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.passes import (
+    SMALLEST_LOG_THETA,
+    UNKNOWN,
+    decode,
+    encode,
+)
 from strudel.circuits.properties import check_properties
 from strudel.data.argument_checks import check_count
 from strudel.queries.arguments import check_limits, given_rows, variable_indices
@@ -34,15 +40,9 @@ from strudel.queries.maximum.mixture_search import ROUNDING, MixtureSearch
 from strudel.queries.maximum.relaxation import relax
 from strudel.queries.maximum.relaxation_pass import RelaxationPass
 from strudel.queries.model import Model, model_of, structure_of
-from strudel.queries.passes import (
-    SMALLEST_LOG_THETA,
-    UNKNOWN,
-    decode,
-    encode,
-)
 from strudel.queries.probabilities import log_probabilities
 from strudel.queries.soft_evidence import with_commonest
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import CodedColumn
 from strudel.tables.table_code import code_of_bits
 
 MAX_STATES = 2**20  # of which the k best are found
@@ -173,7 +173,7 @@ def marginal_map(
     return _with_log(_report(model, names, variables, best_state, search), log_total)
 
 
-def _columns(model: Model, names: list[Any]) -> list[Column]:
+def _columns(model: Model, names: list[Any]) -> list[CodedColumn]:
     """What was asked for as columns; a 0/1 variable is one of its own. None without a table."""
     code = model.table_code
     if code is None:
@@ -188,7 +188,7 @@ def _columns(model: Model, names: list[Any]) -> list[Column]:
     ]
 
 
-def _is_value(column: Column, state: AnyArray, codes: AnyArray) -> bool:
+def _is_value(column: CodedColumn, state: AnyArray, codes: AnyArray) -> bool:
     """Whether a state is a value of a column, or what is given of the column is none."""
     own = slice(column.start, column.stop)
     agrees = (codes[own] == column.codewords) | (codes[own] == UNKNOWN)
@@ -197,7 +197,7 @@ def _is_value(column: Column, state: AnyArray, codes: AnyArray) -> bool:
 
 
 def _best_profiles(
-    model: Model, asked: list[Any], columns: list[Column], given: Any, k: int, max_states: int
+    model: Model, asked: list[Any], columns: list[CodedColumn], given: Any, k: int, max_states: int
 ) -> list[MarginalMap]:
     """The k most probable combinations of values, from the table of all of them."""
     joint, _ = log_joint_table(model, columns, given, "marginal_map", max_states)
@@ -243,7 +243,7 @@ def _state(
         if name in code.names and name not in places:
             column = code.column(name)
             bits = np.array([[value_of[var] for var in column.variables]], dtype=np.float64)
-            state[name] = column.decoded(bits)[0]
+            state[name] = column.decoded_bits(bits)[0]
         else:
             state[name] = value_of[places.get(name, name)]
     return state

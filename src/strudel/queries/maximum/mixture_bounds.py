@@ -21,10 +21,10 @@ from strudel._numba import in_threads, kernel
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Edges
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.passes import LANES, SMALLEST_LOG_THETA, UNKNOWN
 from strudel.queries.maximum.evidence_of_mixture import ONE, SMALLEST, completions
 from strudel.queries.maximum.relaxation import relax
 from strudel.queries.maximum.relaxation_pass import RelaxationPass
-from strudel.queries.passes import LANES, SMALLEST_LOG_THETA, UNKNOWN
 
 MOST_CHUNKS = 4  # of the components, each with its own sums, so that threads share the work
 

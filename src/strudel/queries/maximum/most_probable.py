@@ -18,6 +18,7 @@ from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.algebra.evidence import Absorbed
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.passes import UNKNOWN, distinct_rows, encode
 from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.circuits.scopes import BoolArray
 from strudel.errors import CircuitPropertyError, SearchLimitWarning, SizeLimitError
@@ -28,7 +29,6 @@ from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.maximum.best_states import best_states, k_best_states
 from strudel.queries.maximum.mixture_search import MixtureSearch
 from strudel.queries.model import Model, model_of, structure_of
-from strudel.queries.passes import UNKNOWN, distinct_rows, encode
 from strudel.queries.soft_evidence import with_commonest
 from strudel.tables.table_code import known_numbers
 

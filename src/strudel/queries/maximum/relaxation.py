@@ -28,8 +28,8 @@ from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit, Edges, starts
 from strudel.circuits.determinism import edge_needs, find_needs
 from strudel.circuits.overlap_search import PairSearch
+from strudel.circuits.passes import SMALLEST_LOG_THETA, UNKNOWN
 from strudel.circuits.scopes import BoolArray, find_tops
-from strudel.queries.passes import SMALLEST_LOG_THETA, UNKNOWN
 
 UNSET, SUM, MAX = 0, 1, 2  # kinds of groups
 

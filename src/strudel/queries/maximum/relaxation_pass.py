@@ -15,9 +15,9 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.passes import LANES, LOWEST_POWER, SMALLEST_LOG_THETA, SMALLEST_VALUE, UNKNOWN
 from strudel.circuits.scopes import BoolArray
 from strudel.queries.maximum.relaxation import Relaxation
-from strudel.queries.passes import LANES, LOWEST_POWER, SMALLEST_LOG_THETA, SMALLEST_VALUE, UNKNOWN
 
 
 class RelaxationPass:

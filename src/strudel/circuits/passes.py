@@ -72,7 +72,11 @@ def distinct_rows(codes: AnyArray) -> tuple[AnyArray, IntArray]:
     """The distinct rows of a code matrix, and for each row its place among them."""
     if len(codes) < 2:
         return codes, np.zeros(len(codes), dtype=np.int32)
-    keys = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.shape[1]))).ravel()
+    keys = (
+        np.ascontiguousarray(codes)
+        .view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1])))
+        .ravel()
+    )
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     return codes[first], place.astype(np.int32)
 

@@ -1,0 +1,172 @@
+"""Events as circuits over columns, and models given an event, as models again.
+
+In:  a `ColumnCircuit`, and an `Event` over its columns.
+Out: a circuit on its vtree that is 1 where the event holds (`event_circuit`); the model given the
+     event (`given_event`), and the log of its probability.
+
+An event tells classes of values of a column apart; bits that count the classes are variables of
+0/1, for which the event is compiled to an SDD (`logic`). Folded, its leaves are tables of 0 and 1
+over the classes, and so over the cells.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strudel._types import NONE, AnyArray
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.finer import with_edges
+from strudel.circuits.fold import Patterns, fold
+from strudel.circuits.products import MAX_PAIRS, product
+from strudel.circuits.reweigh import normalized
+from strudel.logic.column_classes import Classes, classes_of, column_leaves, region_of
+from strudel.logic.event_compiler import compile_event
+from strudel.logic.event_compiler import event_circuit as circuit_of_sdd
+from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, with_leaves
+from strudel.tables.column import Column
+from strudel.tables.schema import Columns
+from strudel.trees.vtree import Vtree
+
+
+def given_event(
+    circuit: ColumnCircuit, event: Event, max_pairs: int = MAX_PAIRS
+) -> tuple[ColumnCircuit | None, float]:
+    """The model given an event, and the log of its probability; None if that is zero.
+
+    Cells of the model also meet at the bounds of the event.
+    """
+    own = at_bounds(circuit, event)
+    found = event_circuit(own, event)
+    if found is None:
+        return None, -np.inf
+    return normalized(product(own, found, max_pairs))
+
+
+def at_bounds(circuit: ColumnCircuit, event: Event) -> ColumnCircuit:
+    """The same distribution, whose cells also meet at the bounds of an event."""
+    edges = {
+        place: {end for leaf in leaves for ends in region_of(leaf) for end in ends}
+        for place, leaves in column_leaves(event, circuit.columns).items()
+    }
+    return with_edges(circuit, edges)
+
+
+def event_circuit(circuit: ColumnCircuit, event: Event) -> ColumnCircuit | None:
+    """The circuit on the model's vtree that is 1 where an event holds, and 0 elsewhere.
+
+    Where a bound lies inside a cell, it is the share of the cell. None if nothing fulfils it.
+    """
+    columns, vtree = circuit.columns, circuit.vtree
+    classes = classes_of(event, columns)
+    n_classes = np.ones(len(columns), dtype=np.int64)
+    for which, place in enumerate(classes.places):
+        n_classes[place] = len(classes.regions[which])
+    n_bits = np.maximum(n_classes - 1, 1)
+    first = np.concatenate([[0], np.cumsum(n_bits)])
+    names = tuple(f"b{bit}" for bit in range(int(first[-1])))
+
+    def in_bits(leaf: Event) -> Event:
+        if leaf.kind == "sdd":
+            return leaf  # its variables are the columns of 0 and 1, with a bit each
+        which, holds = classes.holds[id(leaf)]
+        return _in_bits(holds, int(first[classes.places[which]]))
+
+    sdd = compile_event(with_leaves(event, in_bits), _with_bits(vtree, first), names)
+    found = circuit_of_sdd(sdd)
+    if found is None:
+        return None
+    patterns = [
+        Patterns(range(first[place], first[place + 1]), _words(int(m)), np.ones(m))
+        for place, m in enumerate(n_classes.tolist())
+    ]
+    if any(leaf.kind == "sdd" for leaf in _leaves(event)):  # every column has two values
+        patterns = [Patterns([place], _words(2), np.ones(2)) for place in range(len(columns))]
+        classes = _every_value(columns)
+    labels = [tuple(map(str, range(len(own.bits)))) for own in patterns]
+    over = Columns(tuple(Column(f"c{i}", "category", own, own) for i, own in enumerate(labels)))
+    made = fold(found, found.edge_log_theta[:, np.newaxis], np.zeros(1), over, patterns)
+    return _over_cells(made, columns, classes)
+
+
+def _leaves(event: Event) -> list[Event]:
+    found: list[Event] = []
+    with_leaves(event, lambda leaf: found.append(leaf) or leaf)  # type: ignore[func-returns-value]
+    return found
+
+
+def _every_value(columns: Columns) -> Classes:
+    """The classes of 0/1 variables: their values."""
+    both = (((0.0, 1.0),), ((1.0, 2.0),))
+    return Classes(tuple(range(len(columns))), (both,) * len(columns), {})
+
+
+def _in_bits(holds: AnyArray, first: int) -> Event:
+    """The event that a column is in one of these classes; bit j says that it is j + 1 or more."""
+    if holds.all() or not holds.any():
+        return TRUE_EVENT if holds.all() else FALSE_EVENT
+    ends = np.flatnonzero(np.diff(holds.astype(np.int8), prepend=0, append=0))
+    runs = []
+    for start, stop in zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True):
+        above = Event("variable", var=f"b{first + start - 1}")
+        below = ~Event("variable", var=f"b{first + stop - 1}")
+        parts = ([above] if start else []) + ([below] if stop < len(holds) else [])
+        runs.append(parts[0] if len(parts) == 1 else Event("and", tuple(parts)))
+    return runs[0] if len(runs) == 1 else Event("or", tuple(runs))
+
+
+def _words(n_classes: int) -> AnyArray:
+    """The bits of every class; a single one has a bit that says nothing."""
+    return np.tri(n_classes, max(n_classes - 1, 1), -1, dtype=np.int64)
+
+
+def _with_bits(vtree: Vtree, first: AnyArray) -> Vtree:
+    """The vtree whose leaves are the bits of every column, side by side."""
+    left: list[int] = []
+    right: list[int] = []
+    var: list[int] = []
+    number: list[int] = []
+
+    def add(l: int, r: int, v: int) -> int:
+        left.append(l)
+        right.append(r)
+        var.append(v)
+        return len(var) - 1
+
+    for v in range(vtree.n_nodes):
+        place = int(vtree.node_var[v])
+        if place == NONE:
+            number.append(add(number[vtree.node_left[v]], number[vtree.node_right[v]], NONE))
+            continue
+        bits = range(int(first[place]), int(first[place + 1]))
+        leaves = [add(NONE, NONE, bit) for bit in bits]
+        while len(leaves) > 1:
+            last = leaves.pop()
+            leaves.append(add(leaves.pop(), last, NONE))
+        number.append(leaves[0])
+    arrays = (np.array(part, dtype=np.int32) for part in (left, right, var))
+    return Vtree(*arrays)
+
+
+def _over_cells(made: ColumnCircuit, columns: Columns, classes: Classes) -> ColumnCircuit:
+    """The circuit with the cells of columns for classes of their values."""
+    logs = []
+    for place, column in enumerate(columns):
+        weights = np.ones((made.columns[place].n_cells, column.n_cells))
+        if place in classes.places:
+            own = classes.regions[classes.places.index(place)]
+            weights = np.array([column.weights(region) for region in own])
+        with np.errstate(divide="ignore"):
+            cells = np.log(np.exp(made.leaf_table(place)[:, :, 0]) @ weights)
+        logs.append(cells.reshape(-1, 1))
+    return ColumnCircuit(
+        columns,
+        made.vtree,
+        made.leaf_column,
+        np.concatenate(logs),
+        made.sum_vtree,
+        made.sum_edges,
+        made.edge_left,
+        made.edge_right,
+        made.edge_log_theta,
+        made.log_weight,
+    )

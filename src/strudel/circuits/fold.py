@@ -1,0 +1,258 @@
+"""Folding: a circuit over the 0/1 variables of a table as one over its columns.
+
+In:  a `Circuit` or `Mixture` in normal form, whose variables code the columns of a table, or are
+     columns themselves.
+Out: the same distribution as a `ColumnCircuit`.
+
+All sums at the vtree node of a column become leaves: the probability of each cell is that of its
+bits, found by one pass up the nodes below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from strudel._names import names_of
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.normalization import normalized_columns
+from strudel.circuits.scopes import reached_nodes
+from strudel.errors import CircuitPropertyError
+from strudel.tables.coded_column import CodedColumn
+from strudel.tables.column import Column
+from strudel.tables.schema import Columns, bit_columns
+from strudel.tables.table_code import TableCode
+from strudel.trees.vtree import Vtree
+
+ROUNDING = 1e-9  # of what sums add up to
+
+
+def folded(model: Circuit | Mixture) -> ColumnCircuit:
+    """The same distribution over the columns of the model's table."""
+    made = model.__dict__.get("_folded")
+    if made is None:
+        made = model.__dict__["_folded"] = _folded(as_mixture(model))
+    found: ColumnCircuit = made
+    return found
+
+
+def _folded(model: Mixture) -> ColumnCircuit:
+    if not model.structure.is_in_normal_form:
+        raise CircuitPropertyError(
+            "Questions need a circuit whose products follow its vtree, but this one has others."
+        )
+    log_theta, log_total = _normalised(model.structure, model.edge_log_theta)
+    log_weight = model.log_weight + log_total
+    log_weight = log_weight - np.logaddexp.reduce(log_weight)
+    code, known = model.table_code, model.known
+    if code is None:
+        names = names_of(model.n_vars, model.feature_names)
+        columns = bit_columns(names, "pandas")
+        words = np.array([[0], [1]])
+        patterns = [Patterns([var], words, np.ones(2)) for var in range(model.n_vars)]
+    else:
+        columns = columns_of_code(code)
+        patterns = [
+            Patterns(own.variables, own.codewords.astype(np.int64), own.value_share)
+            for own in code.columns
+        ]
+        known = None if known is None else known[[own.start for own in code.columns]]
+    made = fold(model.structure, log_theta, log_weight, columns, patterns)
+    return replace(made, known=known)
+
+
+def fold(
+    circuit: Circuit,
+    log_theta: FloatArray,
+    log_weight: FloatArray,
+    columns: Columns,
+    patterns: Sequence[Patterns],
+) -> ColumnCircuit:
+    """A circuit over 0/1 variables, with these parameters `(n_edges, k)`, over columns."""
+    return _Folding(circuit, log_theta, log_weight, columns, patterns).run()
+
+
+def columns_of_code(code: TableCode) -> Columns:
+    """The columns of a table, without the bits that stand for them."""
+    columns = tuple(map(column_of_coded, code.columns))
+    return Columns(columns, code.container, code.unknown, code.left_out, code.missingness)
+
+
+def column_of_coded(own: CodedColumn) -> Column:
+    """A column without its bits, every value of which is a cell."""
+    return Column(
+        own.name,
+        own.kind,
+        own.labels,
+        own.values,
+        own.edges,
+        own.ranges,
+        own.counts,
+        own.dtype,
+        own.zone,
+        own.cells.density if own.is_numeric else None,
+        own.region if own.is_numeric else (),
+    )
+
+
+class Patterns(NamedTuple):
+    """The 0/1 variables of a column, side by side in the vtree, and the bits of every cell."""
+
+    variables: Sequence[int]
+    bits: AnyArray  # (n_cells, n_variables)
+    share: FloatArray  # (n_cells,) which part of what has these bits is the cell's
+
+
+class _Folding:
+    """A structure and its parameters, while its lower sums become leaves."""
+
+    def __init__(
+        self,
+        circuit: Circuit,
+        log_theta: FloatArray,
+        log_weight: FloatArray,
+        columns: Columns,
+        patterns: Sequence[Patterns],
+    ) -> None:
+        self.circuit, self.log_theta, self.log_weight = circuit, log_theta, log_weight
+        self.columns, self.patterns = columns, patterns
+        self.is_kept = reached_nodes(circuit)
+
+    def run(self) -> ColumnCircuit:
+        circuit, k = self.circuit, len(self.log_weight)
+        tops = [self._top(place) for place in range(len(self.columns))]
+        number = np.full(circuit.n_nodes, NONE, dtype=np.int32)
+        leaf_column, tables, n_leaves = [], [], 0
+        for place, top in enumerate(tops):
+            nodes, table = self._leaves(place, top)
+            is_used = self.is_kept[nodes]
+            nodes, table = nodes[is_used], table[is_used]
+            number[nodes] = n_leaves + np.arange(len(nodes))
+            n_leaves += len(nodes)
+            self.is_kept[nodes] = False
+            leaf_column.append(np.full(len(nodes), place))
+            tables.append(table.reshape(-1, k))
+        vtree, vtree_node = _vtree_above(circuit.vtree, tops)
+        sums = np.flatnonzero(self.is_kept)
+        place_of_sum = vtree_node[circuit.node_vtree[sums]]
+        order = np.argsort(place_of_sum, kind="stable")
+        sums = sums[order]
+        number[sums] = n_leaves + np.arange(len(sums))
+        width = circuit.node_edges[sums + 1] - circuit.node_edges[sums]
+        edges = np.concatenate(
+            [np.zeros(0, dtype=np.int64)]
+            + [np.arange(circuit.node_edges[s], circuit.node_edges[s + 1]) for s in sums]
+        )
+        with np.errstate(divide="ignore"):
+            log_p = np.log(np.concatenate(tables))
+        return ColumnCircuit(
+            self.columns,
+            vtree,
+            np.concatenate(leaf_column).astype(np.int32),
+            log_p,
+            place_of_sum[order].astype(np.int32),
+            np.concatenate([[0], np.cumsum(width)]).astype(np.int32),
+            number[circuit.edge_left[edges]],
+            number[circuit.edge_right[edges]],
+            self.log_theta[edges],
+            self.log_weight,
+        )
+
+    def _top(self, place: int) -> int:
+        """The vtree node whose variables are those of a column."""
+        vtree, variables = self.circuit.vtree, self.patterns[place].variables
+        first, last = vtree.node_span
+        at = first[vtree.var_leaf[list(variables)]]
+        top = np.flatnonzero((first == at.min()) & (last == at.max() + 1))
+        if not len(top) or at.max() - at.min() + 1 != len(variables):
+            name = self.columns[place].name
+            raise CircuitPropertyError(f"The variables of column {name!r} are not side by side.")
+        return int(top[0])
+
+    def _leaves(self, place: int, top: int) -> tuple[IntArray, FloatArray]:
+        """The nodes at a column's vtree node, and the probability of every cell."""
+        vtree = self.circuit.vtree
+        own, patterns, share = self.patterns[place]
+        variables = list(own)
+        first, last = vtree.node_span
+        below = np.flatnonzero((first >= first[top]) & (last <= last[top])).tolist()
+        found: dict[int, tuple[IntArray, FloatArray]] = {}  # nodes, (n_nodes, n_cells, k)
+        for v in below:  # children first
+            var = int(vtree.node_var[v])
+            shape = (len(patterns), len(self.log_weight))
+            nodes, values = np.zeros(0, dtype=np.int32), np.zeros((0, *shape))
+            if var != NONE:
+                bit = patterns[:, variables.index(var), np.newaxis]
+                both = [np.broadcast_to(bit == value, shape) for value in (0, 1)]
+                nodes = np.array([2 * var, 2 * var + 1], dtype=np.int32)
+                values = np.stack(both).astype(np.float64)
+            first_sum, all_sums = self.circuit.sums_by_vtree
+            sums = all_sums[first_sum[v] : first_sum[v + 1]]
+            found[v] = nodes, values
+            if len(sums):
+                of_sums = self._sum_values(v, sums, found)
+                found[v] = np.concatenate([nodes, sums]), np.concatenate([values, of_sums])
+            if v != top:
+                self.is_kept[found[v][0]] = False
+        nodes, values = found[top]
+        return nodes, values * share[:, np.newaxis]
+
+    def _sum_values(
+        self, v: int, sums: IntArray, found: dict[int, tuple[IntArray, FloatArray]]
+    ) -> FloatArray:
+        circuit, vtree = self.circuit, self.circuit.vtree
+        edges = circuit.vtree_edges(v)  # those of one sum side by side
+        if vtree.node_var[v] != NONE:
+            product = found[v][1][circuit.edge_left[edges] % 2]
+        else:
+            left = _values_of(circuit.edge_left[edges], *found[int(vtree.node_left[v])])
+            right = _values_of(circuit.edge_right[edges], *found[int(vtree.node_right[v])])
+            product = left * right
+        terms = np.exp(self.log_theta[edges])[:, np.newaxis, :] * product
+        width = circuit.node_edges[sums + 1] - circuit.node_edges[sums]
+        values: FloatArray = np.add.reduceat(terms, np.cumsum(width) - width, axis=0)
+        return values
+
+
+def _vtree_above(vtree: Vtree, tops: list[int]) -> tuple[Vtree, IntArray]:
+    """The vtree over columns, and for each old node the new one; NONE below columns."""
+    number = np.full(vtree.n_nodes, NONE, dtype=np.int32)
+    column_at = {top: place for place, top in enumerate(tops)}
+    left: list[int] = []
+    right: list[int] = []
+    var: list[int] = []
+    for v in range(vtree.n_nodes):
+        l, r = int(vtree.node_left[v]), int(vtree.node_right[v])
+        place = column_at.get(v, NONE)
+        if place == NONE and (l == NONE or number[l] == NONE):
+            continue  # inside a column
+        number[v] = len(var)
+        left.append(NONE if place != NONE else number[l])
+        right.append(NONE if place != NONE else number[r])
+        var.append(place)
+    arrays = (np.array(part, dtype=np.int32) for part in (left, right, var))
+    return Vtree(*arrays), number
+
+
+def _values_of(ends: IntArray, nodes: IntArray, values: FloatArray) -> FloatArray:
+    """The values of some nodes, which are all among `nodes`."""
+    order = np.argsort(nodes)
+    return values[order[np.searchsorted(nodes[order], ends)]]
+
+
+def _normalised(circuit: Circuit, log_theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Parameters that add up to one in every sum, and the logs of what the components gave."""
+    if circuit.n_edges == 0:  # a single variable that is known
+        return log_theta, np.zeros(log_theta.shape[1])
+    first = circuit.node_edges[2 * circuit.n_vars : -1]
+    with np.errstate(over="ignore"):
+        totals = np.add.reduceat(np.exp(log_theta), first, axis=0)
+    if np.all(np.abs(totals - 1.0) <= ROUNDING):
+        return log_theta, np.zeros(log_theta.shape[1])
+    return normalized_columns(circuit.edges, log_theta, circuit.n_vars)

@@ -1,0 +1,352 @@
+"""Walks up and down a circuit over columns: the only ones that queries take.
+
+In:  a `ColumnCircuit` and `Evidence`.
+Out: the log-probability of every question under every component (`component_logs`), and how
+     probable it is to pass each leaf (`leaf_flows`); the values of all nodes (`up`), with sums that
+     add or that take the largest.
+
+A leaf answers a code by a look-up: its table has a row for every cell, and one for each of the
+weights of its column (`leaf_rows`). `up` and `down` work in logs, one vtree node at a time, on
+arrays `(nodes, rows, components)`. Many questions take the kernels of `circuits.passes` instead,
+eight lanes side by side, in linear space; a lane that loses digits there is walked again in logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from strudel._numba import in_threads, kernel
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.passes import (
+    LANES,
+    Plan,
+    are_moderate,
+    distinct_rows,
+    log_of,
+    pass_down,
+    pass_up,
+    working_memory,
+)
+from strudel.data.validation import slices
+from strudel.tables.evidence import Evidence
+
+FEW_VALUES = 2**17  # of edges, rows and components together: not worth a kernel
+BLOCK_VALUES = 2**21  # of nodes or leaves, rows and components, in memory at a time
+
+
+class LeafRows(NamedTuple):
+    """The tables of all leaves, with a row for each of the weights of their columns."""
+
+    first: IntArray  # (n_leaves,) the first row of each leaf
+    log_value: FloatArray  # (n_rows, k)
+
+
+def leaf_rows(circuit: ColumnCircuit, weights: tuple[FloatArray, ...]) -> LeafRows:
+    """Lay out the leaves for evidence with these weights of cells."""
+    first, parts, n_rows = [], [], 0
+    for place in range(len(circuit.columns)):
+        log_p = circuit.leaf_table(place)
+        n_leaves, _, k = log_p.shape
+        own = np.concatenate([log_p, _weighed(log_p, weights[place])], axis=1)
+        first.append(n_rows + np.arange(n_leaves) * own.shape[1])
+        parts.append(own.reshape(-1, k))
+        n_rows += n_leaves * own.shape[1]
+    return LeafRows(np.concatenate(first).astype(np.int32), np.concatenate(parts))
+
+
+def _weighed(log_p: FloatArray, weights: FloatArray) -> FloatArray:
+    """The logs of sums over cells `(n_leaves, n_weights, k)`."""
+    top = log_p.max(axis=1, keepdims=True)
+    top[top == -np.inf] = 0.0
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.einsum("wc,lck->lwk", weights, np.exp(log_p - top))) + top)
+
+
+# In logs, one vtree node at a time
+
+
+def up(
+    circuit: ColumnCircuit,
+    leaf_values: list[FloatArray],
+    add: np.ufunc = np.logaddexp,
+) -> list[FloatArray]:
+    """The log-values of all nodes, per vtree node `(n_nodes, n_rows, k)`.
+
+    Leaf values are one array per column, in its order; `add` joins the edges of a sum:
+    `logaddexp` for probabilities, `maximum` for most probable states.
+    """
+    values: list[FloatArray] = []
+    vtree = circuit.vtree
+    for v in range(vtree.n_nodes):
+        place = int(vtree.node_var[v])
+        values.append(leaf_values[place] if place != NONE else _sums(circuit, v, values, add))
+    return values
+
+
+def _sums(circuit: ColumnCircuit, v: int, values: list[FloatArray], add: np.ufunc) -> FloatArray:
+    terms, first = edge_values(circuit, v, values)
+    found: FloatArray = add.reduceat(terms, first, axis=0)
+    return found
+
+
+def edge_values(
+    circuit: ColumnCircuit, v: int, values: list[FloatArray]
+) -> tuple[FloatArray, IntArray]:
+    """The log-values of the edges of all sums at a vtree node, and where each sum's begin."""
+    edges, first = edges_at(circuit, v)
+    left, right = circuit.edge_left[edges], circuit.edge_right[edges]
+    l, r = int(circuit.vtree.node_left[v]), int(circuit.vtree.node_right[v])
+    terms = values[l][left - first_node(circuit, l)] + values[r][right - first_node(circuit, r)]
+    return terms + circuit.edge_log_theta[edges][:, np.newaxis], first
+
+
+def edges_at(circuit: ColumnCircuit, v: int) -> tuple[slice, IntArray]:
+    """The edges of the sums at a vtree node, and where among them each sum's begin."""
+    first, last = circuit.vtree_sums[v : v + 2]
+    start, stop = circuit.sum_edges[[first, last]]
+    return slice(int(start), int(stop)), circuit.sum_edges[first:last] - start
+
+
+def first_node(circuit: ColumnCircuit, v: int) -> int:
+    """The number of the first node at a vtree node."""
+    place = int(circuit.vtree.node_var[v])
+    if place != NONE:
+        return int(circuit.column_leaves[place])
+    return circuit.n_leaves + int(circuit.vtree_sums[v])
+
+
+def leaf_values_of(circuit: ColumnCircuit, rows: LeafRows, codes: AnyArray) -> list[FloatArray]:
+    """The log-values of the leaves of every column, `(n_leaves, n_rows, k)`."""
+    found = []
+    for place in range(len(circuit.columns)):
+        own = rows.first[slice(*circuit.column_leaves[place : place + 2])]
+        found.append(rows.log_value[own[:, np.newaxis] + codes[:, place]])
+    return found
+
+
+def down(circuit: ColumnCircuit, values: list[FloatArray]) -> list[FloatArray]:
+    """How probable it is to pass each node given each row, per vtree node, after `up`."""
+    vtree = circuit.vtree
+    flows = [np.zeros_like(own) for own in values]
+    flows[vtree.root][...] = values[vtree.root] > -np.inf
+    for v in range(vtree.n_nodes - 1, -1, -1):
+        if vtree.node_var[v] != NONE:
+            continue
+        terms, _ = edge_values(circuit, v, values)
+        edges, _ = edges_at(circuit, v)
+        owner = circuit.edge_sum[edges] - circuit.vtree_sums[v]
+        own = values[v][owner]
+        with np.errstate(invalid="ignore"):
+            share = np.where(own > -np.inf, np.exp(terms - own), 0.0) * flows[v][owner]
+        for child, side in (
+            (circuit.edge_left, vtree.node_left),
+            (circuit.edge_right, vtree.node_right),
+        ):
+            below = int(side[v])
+            np.add.at(flows[below], child[edges] - first_node(circuit, below), share)
+    return flows
+
+
+# Questions
+
+
+def component_logs(circuit: ColumnCircuit, evidence: Evidence) -> FloatArray:
+    """The log-probability of every question under every component, `(n_rows, k)`."""
+    codes, place = distinct_rows(evidence.codes)
+    rows = leaf_rows(circuit, evidence.weights)
+    found = np.empty((len(codes), circuit.n_components))
+    if _is_much(circuit, len(codes)):
+        is_lost = _batch(_logs_in_lanes, circuit, rows, codes, found)
+        todo = np.flatnonzero(is_lost.any(axis=1))
+    else:
+        todo = np.arange(len(codes))
+    for part in _row_slices(circuit, len(todo)):
+        own = todo[part]
+        values = up(circuit, leaf_values_of(circuit, rows, codes[own]))
+        found[own] = values[circuit.vtree.root][-1]
+    return found[place]
+
+
+def leaf_flows(
+    circuit: ColumnCircuit, rows: LeafRows, codes: AnyArray
+) -> tuple[FloatArray, FloatArray]:
+    """Log-probabilities `(n_rows, k)`, and how probable it is to pass the leaves.
+
+    That is `(n_rows, k, n_leaves)`. Callers take as many rows at a time as fit in memory
+    (`rows_at_a_time`).
+    """
+    logs = np.empty((len(codes), circuit.n_components))
+    flows = np.empty((*logs.shape, circuit.n_leaves))
+    if _is_much(circuit, len(codes)):
+        is_lost = _batch(_flows_in_lanes, circuit, rows, codes, logs, flows)
+        todo = np.flatnonzero(is_lost.any(axis=1))
+    else:
+        todo = np.arange(len(codes))
+    leaves = circuit.vtree.var_leaf
+    for part in _row_slices(circuit, len(todo)):
+        own = todo[part]
+        values = up(circuit, leaf_values_of(circuit, rows, codes[own]))
+        logs[own] = values[circuit.vtree.root][-1]
+        at = down(circuit, values)
+        flows[own] = np.concatenate([at[leaf] for leaf in leaves]).transpose(1, 2, 0)
+    return logs, flows
+
+
+def rows_at_a_time(circuit: ColumnCircuit) -> int:
+    """How many questions to take together where each needs a number per leaf and component."""
+    return max(1, BLOCK_VALUES // (circuit.n_leaves * circuit.n_components))
+
+
+def _row_slices(circuit: ColumnCircuit, n_rows: int) -> list[slice]:
+    size = (circuit.n_edges + circuit.n_nodes) * circuit.n_components
+    return list(slices(n_rows, max(1, BLOCK_VALUES // size)))
+
+
+def _is_much(circuit: ColumnCircuit, n_rows: int) -> bool:
+    return n_rows * circuit.n_edges * circuit.n_components > FEW_VALUES
+
+
+# Many questions: kernels
+
+
+def _plan(circuit: ColumnCircuit) -> Plan:
+    n_leaves, n_sums = circuit.n_leaves, len(circuit.sum_vtree)
+    return Plan(
+        circuit.vtree.node_left,
+        circuit.vtree.node_right,
+        circuit.vtree.node_var,
+        circuit.vtree_sums,
+        np.arange(n_leaves, n_leaves + n_sums, dtype=np.int32),
+        circuit.sum_vtree,
+        np.concatenate([np.zeros(n_leaves, dtype=np.int32), circuit.sum_edges]),
+        circuit.edge_left,
+        circuit.edge_right,
+    )
+
+
+def _in_lanes(logs: FloatArray) -> FloatArray:
+    """Parameters `(n_blocks, n, LANES)`; few components come several times, for several rows."""
+    n, k = logs.shape
+    columns = np.tile(logs, max(1, LANES // k)) if k < LANES else logs
+    n_blocks = -(-columns.shape[1] // LANES)
+    lanes = np.zeros((n_blocks, n, LANES))
+    with np.errstate(over="ignore"):
+        for block in range(n_blocks):
+            own = columns[:, block * LANES : (block + 1) * LANES]
+            np.exp(own, out=lanes[block, :, : own.shape[1]])
+    return lanes
+
+
+def _batch(
+    walk: Callable[..., None],
+    circuit: ColumnCircuit,
+    rows: LeafRows,
+    codes: AnyArray,
+    *found: FloatArray,
+) -> AnyArray:
+    """Fill what is asked for by kernels; returns where digits are lost."""
+    n_rows, k = len(codes), circuit.n_components
+    is_lost = np.ones((n_rows, k), dtype=np.bool_)
+    n_passes = -(-n_rows // max(1, LANES // k))
+    theta = _in_lanes(circuit.edge_log_theta)
+    if k == 1:
+        theta = theta[:, :, 0].copy()
+    table = _in_lanes(rows.log_value)
+    n_tasks = len(table) * n_passes
+    how = (n_passes, codes, _plan(circuit), circuit.leaf_column, rows.first, table, theta)
+    with np.errstate(over="ignore", invalid="ignore"):
+        in_threads(walk, n_tasks, *how, *found, is_lost)
+    fine = are_moderate(circuit.edge_log_theta) & are_moderate(rows.log_value)
+    return is_lost | ~fine
+
+
+@kernel
+def _set_lanes(
+    i: int,
+    n_rows: int,
+    k: int,
+    codes: AnyArray,
+    leaf_column: IntArray,
+    first: IntArray,
+    table: FloatArray,
+    lane_row: AnyArray,
+    value: FloatArray,
+) -> int:
+    """The row of every lane of pass i and the values of its leaves; returns how many lanes."""
+    n_side, n_each = max(1, LANES // k), min(k, LANES)
+    width = min(n_side, n_rows - i * n_side) * n_each
+    for b in range(LANES):
+        lane_row[b] = i * n_side + b // n_each if b < width else i * n_side
+    for l in range(len(leaf_column)):
+        for b in range(LANES):
+            value[l, b] = table[first[l] + codes[lane_row[b], leaf_column[l]], b]
+    return width
+
+
+@kernel
+def _logs_in_lanes(
+    first_task: int,
+    last_task: int,
+    n_passes: int,
+    codes: AnyArray,
+    p: Plan,
+    leaf_column: IntArray,
+    first: IntArray,
+    table: FloatArray,
+    theta: FloatArray,
+    log_p: FloatArray,
+    is_lost: AnyArray,
+) -> None:
+    """One pass up per block of components and row, or few rows if the components are few."""
+    n_rows, k = log_p.shape
+    value, scale, exponent = working_memory(p)
+    lane_row = np.empty(LANES, dtype=np.int64)
+    root = len(value) - 1
+    for task in range(first_task, last_task):
+        block, i = task // n_passes, task % n_passes
+        width = _set_lanes(i, n_rows, k, codes, leaf_column, first, table[block], lane_row, value)
+        lost = pass_up(p, theta[block], value, scale, exponent)
+        for b in range(width):
+            c = block * LANES + b % min(k, LANES)
+            if c < k:
+                log_p[lane_row[b], c] = log_of(value[root, b], exponent[-1, b])
+                is_lost[lane_row[b], c] = lost >> b & 1
+
+
+@kernel
+def _flows_in_lanes(
+    first_task: int,
+    last_task: int,
+    n_passes: int,
+    codes: AnyArray,
+    p: Plan,
+    leaf_column: IntArray,
+    first: IntArray,
+    table: FloatArray,
+    theta: FloatArray,
+    log_p: FloatArray,
+    flows: FloatArray,
+    is_lost: AnyArray,
+) -> None:
+    """One pass up and one down."""
+    n_rows, k, n_leaves = flows.shape
+    value, scale, exponent = working_memory(p)
+    flow = np.zeros_like(value)
+    lane_row = np.empty(LANES, dtype=np.int64)
+    root = len(value) - 1
+    for task in range(first_task, last_task):
+        block, i = task // n_passes, task % n_passes
+        width = _set_lanes(i, n_rows, k, codes, leaf_column, first, table[block], lane_row, value)
+        lost = pass_up(p, theta[block], value, scale, exponent)
+        pass_down(p, root, theta[block], value, scale, flow)
+        for b in range(width):
+            row, c = lane_row[b], block * LANES + b % min(k, LANES)
+            if c < k:
+                log_p[row, c] = log_of(value[root, b], exponent[-1, b])
+                is_lost[row, c] = lost >> b & 1
+                for l in range(n_leaves):
+                    flows[row, c, l] = flow[l, b]

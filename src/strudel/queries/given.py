@@ -1,0 +1,204 @@
+"""What a question is asked of: a circuit over columns, and evidence about them.
+
+In:  a model of any kind, and what is given in any form.
+Out: `Asked`: the circuit, the `Evidence`, and how probable those facts are that became part of the
+     circuit.
+
+Facts about single columns are evidence. Given any other event, the circuit becomes that of its
+rows. A question about columns that are missing for a reason is about the rows that have values
+(`where_known`): each component counts as much as it knows them, and each row of the column that
+causes it as often as they are known there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from strudel._types import AnyArray, FloatArray
+from strudel.algebra.event_circuit import given_event
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.fold import folded
+from strudel.circuits.mixture import Mixture
+from strudel.circuits.reweigh import normalized
+from strudel.data.validation import read_named_rows
+from strudel.errors import NoValueError
+from strudel.logic.column_classes import column_leaves, conjunction_of
+from strudel.logic.event_forms import is_formula
+from strudel.logic.events import Event
+from strudel.logic.terms import said_event
+from strudel.tables.evidence import Evidence, evidence_of, evidence_of_regions, nothing_known
+
+LEAST = 1e-6  # of the rows of a cell have a value, whatever was seen
+N_RECENT = 4  # circuits given something that a circuit remembers
+IMPOSSIBLE = "has probability zero under the model, so it cannot be conditioned on."
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A circuit and what is known of its columns."""
+
+    circuit: ColumnCircuit
+    evidence: Evidence
+    log_probability: float = 0.0  # of the facts that became part of the circuit
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one question, whose answer has no axis of rows."""
+        return self.evidence.is_single
+
+
+def circuit_of(model: Any) -> ColumnCircuit:
+    """The circuit over columns of anything that is a model; of a classifier, with its class."""
+    if hasattr(model, "joint_mixture") and hasattr(model, "classes_"):
+        return folded(model.joint_mixture())
+    for one in (model, getattr(model, "circuit_", None)):
+        if isinstance(one, ColumnCircuit):
+            return one
+        if isinstance(one, Circuit | Mixture):
+            return folded(one)
+    if hasattr(model, "fit"):
+        raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit first.")
+    raise TypeError(f"A model is a Circuit or a fitted estimator, but got {type(model).__name__}.")
+
+
+def ask(
+    model: Any, given: Any = None, about: Iterable[Any] = (), *, may_be_impossible: bool = False
+) -> Asked:
+    """The circuit and the evidence of a question; `about` names the columns that are asked for.
+
+    Raises `NoValueError` where an event has probability zero, or facts that no row of the circuit
+    can have unless they `may_be_impossible`.
+    """
+    circuit = circuit_of(model)
+    columns = circuit.columns
+    event = said_event(given, columns) if is_formula(given) else None
+    if columns.missingness.caused:
+        named = {columns.names[columns.place(one)] for one in about}
+        circuit = where_known(circuit, named | _named(circuit, given, event))
+    if event is None:
+        return Asked(
+            circuit, evidence_of(circuit.columns, given, may_be_impossible=may_be_impossible)
+        )
+    facts = conjunction_of(event, columns)
+    if facts is not None:
+        evidence = evidence_of_facts(circuit, facts)
+        if evidence is None:
+            raise NoValueError(f"The given event {IMPOSSIBLE}", "Give another one.", column="")
+        return Asked(circuit, evidence)
+    found, log_p = remembered(circuit, event, lambda: given_event(circuit, event))
+    if found is None:
+        raise NoValueError(f"The given event {IMPOSSIBLE}", "Give another one.", column="")
+    return Asked(found, nothing_known(found.columns), log_p)
+
+
+def evidence_of_facts(circuit: ColumnCircuit, facts: Mapping[int, Any]) -> Evidence | None:
+    """Regions of columns as evidence; a single number is one that is given. None if impossible."""
+    row: dict[Any, Any] = {}
+    regions = {}
+    for place, region in facts.items():
+        column = circuit.columns[place]
+        if not region:
+            return None
+        low, high = region[0]
+        is_point = column.is_numeric and len(region) == 1 and high == math.nextafter(low, math.inf)
+        if is_point:
+            row[place] = column.of_its_type(low)
+        else:
+            regions[place] = region
+    try:
+        evidence = evidence_of_regions(circuit.columns, [regions])
+    except NoValueError:
+        return None
+    for place, value in row.items():
+        evidence = evidence.with_number(0, place, float(value))
+    return evidence
+
+
+def remembered(circuit: ColumnCircuit, key: Any, make: Any) -> Any:
+    """What is made of a circuit and a key; the last few are kept, as people ask about one group."""
+    recent = circuit.__dict__.setdefault("_recent", {})
+    if key not in recent:
+        recent[key] = make()
+    found = recent[key] = recent.pop(key)  # the last is the newest
+    while len(recent) > N_RECENT:
+        del recent[next(iter(recent))]
+    return found
+
+
+# Columns that are missing for a reason
+
+
+def _named(circuit: ColumnCircuit, given: Any, event: Event | None) -> set[str]:
+    """The columns that evidence in the form of facts says something about."""
+    columns = circuit.columns
+    if event is not None:
+        return {columns.names[place] for place in column_leaves(event, columns)}
+    rows = read_named_rows(given) if isinstance(given, Mapping | list | tuple) else None
+    keys = {key for row in rows or () if isinstance(row, Mapping) for key in row}
+    return {columns.names[columns.place(key, "given")] for key in keys}
+
+
+def where_known(circuit: ColumnCircuit, names: Iterable[str]) -> ColumnCircuit:
+    """The model of the rows in which these columns have values."""
+    columns = circuit.columns
+    asked = tuple(sorted(columns.missingness.caused.intersection(names)))
+    if not asked:
+        return circuit
+    found: ColumnCircuit = remembered(circuit, asked, lambda: _where_known(circuit, asked))
+    return found
+
+
+def _where_known(circuit: ColumnCircuit, asked: tuple[str, ...]) -> ColumnCircuit:
+    columns = circuit.columns
+    logs = circuit.leaf_log_p.copy()
+    for cause, chance in columns.missingness.chances_of_values(asked, columns.columns):
+        place = columns.place(cause)
+        first, last = circuit.leaf_first[circuit.column_leaves[place : place + 2]]
+        own = np.log(np.maximum(chance, LEAST))
+        logs[first:last] += np.tile(own, (last - first) // len(own))[:, np.newaxis]
+    left = replace(columns, missingness=columns.missingness.without(asked))
+    found, _ = normalized(replace(circuit, columns=left, leaf_log_p=logs))
+    assert found is not None  # every cell has a weight
+    if circuit.known is None:
+        return found
+    known = circuit.known[[columns.place(name) for name in asked]]
+    return found.with_weights(circuit.log_weight + np.log(np.maximum(known, LEAST)).sum(axis=0))
+
+
+# Answers that all questions share
+
+
+def log_mean(circuit: ColumnCircuit, logs: FloatArray) -> FloatArray:
+    """Log-probability of every row, from those under the components."""
+    joint = logs + circuit.log_weight
+    if joint.shape[1] == 1:
+        return joint[:, 0]
+    top = joint.max(axis=1)
+    top[top == -np.inf] = 0.0
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.exp(joint - top[:, np.newaxis]).sum(axis=1)) + top)
+
+
+def component_posterior(circuit: ColumnCircuit, logs: FloatArray) -> FloatArray:
+    """How probable every component is given a row; NaN where the row is impossible."""
+    joint = logs + circuit.log_weight
+    with np.errstate(invalid="ignore"):
+        share = np.exp(joint - joint.max(axis=1, keepdims=True))
+        return np.asarray(share / share.sum(axis=1, keepdims=True))
+
+
+def raise_if_impossible(log_given: AnyArray, first_row: int = 0) -> None:
+    """Refuse to condition on evidence of probability zero; rows count from `first_row`."""
+    impossible = np.flatnonzero(log_given == -np.inf)
+    if len(impossible):
+        raise NoValueError(
+            f"Row {first_row + impossible[0]} of the evidence {IMPOSSIBLE}",
+            "Set some of its values to NaN.",
+            column="",
+        )

@@ -1,0 +1,139 @@
+"""Random circuits over columns, and what they say by plain recursion."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import numpy as np
+from hypothesis import strategies as st
+
+from strategies import seeds, vtrees
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.tables.column import Column, bit_column
+from strudel.tables.density import Density, Pieces
+from strudel.tables.schema import Columns
+
+NONE = -1
+
+
+def number_column(name, rng, n_cells):
+    """A column of any numbers, even between 0 and 10, with tails."""
+    edges = sorted(rng.sample([1.0, 2.0, 3.5, 5.0, 7.5, 9.0], n_cells - 1))
+    pieces = Pieces(np.array([0.0, 10.0]), np.array([0.05, 0.9, 0.05]), (1.0, 1.0))
+    density = Density(np.zeros(0), np.zeros(0), (pieces,), (-1.0, 11.0))
+    ends = [-1.0, *edges, 11.0]
+    ranges = tuple(itertools.pairwise(ends))
+    values = tuple((low + high) / 2.0 for low, high in ranges)
+    labels = tuple(map(str, range(n_cells)))
+    counts = (5,) * n_cells
+    return Column(
+        name, "number", labels, values, tuple(edges), ranges, counts, "float", density=density
+    )
+
+
+def category_column(name, n_cells):
+    """A column of n words."""
+    labels = tuple("abcdef"[:n_cells])
+    return Column(name, "category", labels, labels, counts=(5,) * n_cells, dtype="text")
+
+
+@st.composite
+def column_circuits(draw, max_columns=4, n_components=None):
+    """Circuits over bits, categories and numbers, normalised, some parameters zero."""
+    vtree = draw(vtrees(max_columns))
+    rng = random.Random(draw(seeds))
+    k = n_components or draw(st.sampled_from([1, 2, 5, 9]))
+    kinds = draw(st.lists(st.sampled_from("bcn"), min_size=vtree.n_vars, max_size=vtree.n_vars))
+    columns = []
+    for place, kind in enumerate(kinds):
+        name, n_cells = f"x{place}", rng.randint(2, 4)
+        if kind == "b":
+            columns.append(bit_column(name))
+        elif kind == "c":
+            columns.append(category_column(name, n_cells))
+        else:
+            columns.append(number_column(name, rng, n_cells))
+    return random_circuit(Columns(tuple(columns), "pandas"), vtree, rng, k)
+
+
+def random_circuit(columns, vtree, rng, k):
+    """A circuit on a vtree with up to three nodes at each of its nodes."""
+
+    def shares(n):
+        weights = [[rng.choice([0.0, rng.random() + 0.1]) for _ in range(k)] for _ in range(n)]
+        weights[rng.randrange(n)] = [rng.random() + 0.1 for _ in range(k)]
+        weights = np.array(weights)
+        with np.errstate(divide="ignore"):
+            return np.log(weights / weights.sum(axis=0))
+
+    nodes, leaf_column, leaf_log_p = {}, [], []
+    for place in range(len(columns)):
+        nodes[int(vtree.var_leaf[place])] = own = []
+        for _ in range(1 if vtree.n_vars == 1 else rng.randint(1, 3)):
+            own.append(len(leaf_column))
+            leaf_column.append(place)
+            leaf_log_p.append(shares(columns[place].n_cells))
+    sum_vtree, sum_edges, left, right, log_theta = [], [0], [], [], []
+    for v in range(vtree.n_nodes):
+        if vtree.node_var[v] != NONE:
+            continue
+        pairs = list(
+            itertools.product(nodes[int(vtree.node_left[v])], nodes[int(vtree.node_right[v])])
+        )
+        nodes[v] = []
+        for _ in range(1 if v == vtree.root else rng.randint(1, 3)):
+            own = rng.sample(pairs, rng.randint(1, min(3, len(pairs))))
+            nodes[v].append(len(leaf_column) + len(sum_vtree))
+            sum_vtree.append(v)
+            left += [pair[0] for pair in own]
+            right += [pair[1] for pair in own]
+            sum_edges.append(len(left))
+            log_theta.append(shares(len(own)))
+    weight = np.array([rng.random() + 0.1 for _ in range(k)])
+    return ColumnCircuit(
+        columns,
+        vtree,
+        np.array(leaf_column),
+        np.concatenate(leaf_log_p),
+        np.array(sum_vtree, dtype=np.int32),
+        np.array(sum_edges),
+        np.array(left, dtype=np.int32),
+        np.array(right, dtype=np.int32),
+        np.concatenate([np.zeros((0, k)), *log_theta]),
+        np.log(weight / weight.sum()),
+    )
+
+
+def states_of(columns):
+    """All combinations of cells."""
+    return list(itertools.product(*(range(column.n_cells) for column in columns)))
+
+
+def state_probability(circuit, cells):
+    """The probability of one combination of cells, node by node."""
+    total = 0.0
+    for c in range(circuit.n_components):
+        value = []
+        for leaf, place in enumerate(circuit.leaf_column.tolist()):
+            value.append(math.exp(circuit.leaf_log_p[circuit.leaf_first[leaf] + cells[place], c]))
+        for s in range(len(circuit.sum_vtree)):
+            edges = range(circuit.sum_edges[s], circuit.sum_edges[s + 1])
+            value.append(
+                math.fsum(
+                    math.exp(circuit.edge_log_theta[e, c])
+                    * value[circuit.edge_left[e]]
+                    * value[circuit.edge_right[e]]
+                    for e in edges
+                )
+            )
+        total += math.exp(circuit.log_weight[c]) * value[-1]
+    return total
+
+
+def joint_of(circuit):
+    """The probability of every combination of cells, one axis per column."""
+    shape = [column.n_cells for column in circuit.columns]
+    states = states_of(circuit.columns)
+    return np.array([state_probability(circuit, cells) for cells in states]).reshape(shape)
