@@ -137,34 +137,25 @@ def message(check, X, **options):
         ([[0.5]], "column 0 holds 0.5 at row 0. Binarise the data first."),
         ([[0], [NAN]], "column 0 holds NaN at row 1. Fill or drop unknown values first."),
         ([[0, None]], "column 1 holds NaN at row 0. Fill or drop"),
-        ([[0, pd.NA]], "column 1 holds NaN at row 0. Fill or drop"),
-        ([[0, float("inf")]], "column 1 holds inf at row 0."),
         ([[0, "yes"]], "column 1 holds 'yes' at row 0. Turn text into the numbers 0 and 1"),
         (np.array([["1", "0"]]), "column 0 holds '1' at row 0. Turn text"),
-        ([[0, {}]], "column 1 holds {} at row 0."),
         ([[0, 10**400]], "column 1 holds 1000000"),
         (np.array([[1j]]), "Complex data not supported"),
         (np.array([["2020-01-01"]], dtype="M8[D]"), "holds datetime.date(2020, 1, 1) at row 0"),
         ([[0, 1], [1]], "rows of equal length, but row 0 has 2 values and row 1 has 1 values."),
-        ([[0, 1], 1], "but row 0 has 2 values and row 1 has one value."),
         ([[0, [1]]], "one value per cell, but some cells are lists."),
         ([0, 1], "must have rows and columns, but has shape (2,). Reshape your data"),
-        (np.zeros((2, 2, 2)), "but has shape (2, 2, 2). Reshape your data"),
         ([], "at least one row, but is empty."),
         ([[]], "at least one column, but has 0 feature(s) (shape=(1, 0))"),
         (np.zeros((0, 3)), "at least one row, but has 0 sample(s) (shape=(0, 3))"),
-        (pd.DataFrame(), "at least one row"),
         (None, "but is of type NoneType."),
-        ("0101", "but is of type str."),
         ({"a": [0, 1]}, "but is of type dict."),
         ((row for row in ROWS), "but is of type generator."),
         (np.ma.array([[0, 1]], mask=[[0, 1]]), "column 1 holds NaN at row 0."),
         (sparse.csr_matrix([[0, 2]]), "column 1 holds 2 at row 0."),
-        (sparse.coo_matrix(([1, 1], ([0, 0], [1, 1]))), "column 1 holds 2 at row 0."),
         (pd.DataFrame({"a": [0, 1], "b": [1, 3]}), "column 'b' holds 3 at row 1."),
         (pd.DataFrame({"a": [0, None]}), "column 'a' holds NaN at row 1."),
         (pl.DataFrame({"a": [0], "b": ["x"]}), "column 'b' holds 'x' at row 0."),
-        (pl.DataFrame({"a": [True, None]}), "column 'a' holds NaN at row 1."),
         (pd.DataFrame({"d": pd.to_datetime(["2020-01-01"]), "e": [1]}), "column 'd' holds"),
         (pl.LazyFrame({"a": [1]}), "is lazy. Call its collect() first."),
         (pd.DataFrame([[0, 1]], columns=["a", "a"]), "name each column once, but has 'a' 2 times"),
@@ -230,12 +221,6 @@ def test_other_columns_are_ignored_with_a_warning_that_names_them():
         assert len(caught) == 1
 
 
-def test_columns_that_evidence_lacks_are_unknown():
-    frame = pd.DataFrame([[1, 0]], columns=["c", "a"])
-    assert "but lacks 'b'." in message(check_binary, frame, feature_names=NAMES)
-    assert np.array_equal(check_evidence(frame, feature_names=NAMES), [[0, NAN, 1]], equal_nan=True)
-
-
 UNKNOWN_ROWS = {
     "nan": [[0, NAN, 1]],
     "none": [[0, None, 1]],
@@ -281,16 +266,13 @@ def test_without_names_the_columns_are_x0_x1_and_so_on():
         ({"smokr": 1}, "X names 'smokr', which is not a variable. Did you mean 'smoker'?"),
         ({"zzz": 1}, "not a variable. Choose from 'smoker', 'age'."),
         ({2: 1}, "X must name variables or number them from 0 to 1, but has 2."),
-        ({-1: 1}, "but has -1."),
         ({None: 1}, "but has None."),
         ({"age": 1, 1: 1}, "one value, but 'age' and 1 are the same variable."),
         ({"age": 2}, "only 0, 1 or NaN, but column 'age' holds 2.0 at row 0. Binarise the data"),
         ({"age": "1"}, "column 'age' holds '1' at row 0. Turn text"),
         ([{"age": 1}, [0, 1]], "entry 0 is a dict and entry 1 is of type list."),
-        ([{"age": 1}, {"age": -1}], "column 'age' holds -1.0 at row 1."),
         ([[0, -1]], "Binarise the data first, or use NaN for unknown values."),
         ([[0, pd.NA], ["x", 1]], "column 'smoker' holds 'x' at row 1."),
-        ([], "at least one row"),
     ],
 )
 def test_evidence_that_makes_no_sense_is_refused_with_the_reason(given, expected):
@@ -310,10 +292,8 @@ def test_weights_in_any_container(weight):
     ("weight", "expected"),
     [
         ([1, 2], "one number per row and so have shape (3,), but has shape (2,)."),
-        ([[1], [2], [3]], "but has shape (3, 1)."),
         (1.0, "but is of type float."),
         ([1, NAN, 2], "must be finite, but holds nan at row 1."),
-        ([1, None, 2], "must be finite, but holds nan at row 1."),
         ([1, 2, float("inf")], "must be finite, but holds inf at row 2."),
         ([1, -2, 1], "must not be negative, but holds -2.0 at row 1."),
         ([0, 0, 0], "a positive sum, but every weight is zero."),

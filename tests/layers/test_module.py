@@ -105,18 +105,6 @@ def test_the_most_probable_state_is_that_of_the_model(name):
     assert want.shape == states.shape
 
 
-def test_what_is_only_for_circuits_says_so():
-    mixture = to_torch(special_mixtures()["learned"])
-    with pytest.raises(ValueError, match="needs a search"):
-        mixture.most_probable_state()
-    for query in (mixture.entropy, lambda: mixture.kl(mixture)):
-        with pytest.raises(ValueError, match="this is a mixture"):
-            query()
-    other = to_torch(special_circuits()["learned 1"])
-    with pytest.raises(ValueError, match="on one structure"):
-        other.kl(to_torch(special_circuits()["learned 2"]))
-
-
 @pytest.mark.parametrize("name", ["figure 1", "a literal", "learned 0", "zeros", "fair coins"])
 def test_samples_of_a_circuit_follow_it(name):
     check_samples(special_circuits()[name])
@@ -320,23 +308,6 @@ def test_a_state_dict_holds_the_parameters_and_nothing_else():
     other.load_state_dict(state)
     torch.testing.assert_close(other.logits, module.logits)
     torch.testing.assert_close(deepcopy(module).log_prob(), module.log_prob())
-
-
-def test_other_types_and_autocast_do_not_break_it():
-    circuit = special_circuits()["learned 0"]
-    module = to_torch(circuit)
-    rows = torch.randint(0, 2, (6, circuit.n_vars))
-    want = strudel.log_likelihood(circuit, rows.numpy())
-    for given in (rows, rows.bool(), rows.half(), rows.double(), rows.to(torch.uint8)):
-        np.testing.assert_allclose(module.log_prob(given).detach(), want, rtol=1e-5)
-    params = module.logits.detach().squeeze(1).expand(6, -1)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        np.testing.assert_allclose(module.log_prob(rows).detach(), want, rtol=1e-5)
-        found = module.log_prob(rows, params=params.to(torch.bfloat16))
-    assert found.dtype == torch.float32
-    np.testing.assert_allclose(found.detach(), want, rtol=0.05)
-    double = module.double()
-    np.testing.assert_allclose(double.log_prob(rows).detach(), want, rtol=1e-5)
 
 
 @pytest.mark.compiled

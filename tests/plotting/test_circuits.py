@@ -1,10 +1,7 @@
 """Circuits node by node, and maps of large ones."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from artists import artist, segments, texts
@@ -14,7 +11,7 @@ from strudel.circuits.drawing_layout import layout_circuit
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.flows import compute_flows
 from strudel.circuits.mixture import Mixture
-from strudel.plotting.circuits import edges_by_vtree, plot_circuit, size_of_nodes
+from strudel.plotting.circuits import edges_by_vtree, plot_circuit
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import balanced_vtree, linear_vtree, vtree_from_chow_liu
 
@@ -89,16 +86,6 @@ def test_a_large_circuit_is_a_map_with_areas_by_edges(vtree, ax):
     assert area.sum() < 0.25 * extent
 
 
-def test_with_a_row_the_areas_of_a_map_are_what_it_loses(ax):
-    circuit = figure_1_circuit()
-    plot_circuit(circuit, row=[1, 0, 1, 0], ax=ax, detail="map")
-    discs = artist(ax, "discs")
-    lost = -np.log([0.1, 0.4, 0.6, 0.8])  # X2 = 0, X1 = 1, X4 = 0 and X3 = 1, largest first
-    assert np.allclose(discs.get_sizes() / discs.get_sizes().sum(), lost / lost.sum())
-    words = ax.get_legend().get_texts()[-1].get_text()
-    assert words.endswith(f"{-np.log(0.6 * 0.8 * 0.4 * 0.1):.3g} in all")
-
-
 def test_a_row_shows_its_values(ax):
     plot_circuit(figure_1_circuit(), row=[1, 0, 1, 0], ax=ax)
     assert set(texts(ax, "taken literal")) == {"X1", "¬X2", "X3", "¬X4"}
@@ -118,20 +105,6 @@ def test_a_row_of_a_table_shows_the_values_of_its_columns(ax):
     assert sorted(texts(ax, "leaf")) == ["x0 = green", "x1 = 4", "x2 = True"]
     discs = artist(ax, "discs")
     assert 0 < len(discs.get_sizes()) <= 5  # a vtree of three columns
-
-
-def test_parameters_do_not_overlap_where_there_is_room():
-    rows = np.random.default_rng(0).integers(0, 2, size=(40, 12), dtype=np.uint8)
-    tree = learn_chow_liu_tree(rows)
-    circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
-    figure = Figure(figsize=size_of_nodes(circuit), layout="constrained")
-    ax = plot_circuit(circuit, ax=figure.add_subplot())
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    figure.draw(renderer)
-    written = [text for text in ax.texts if text.get_gid() == "parameter"]
-    assert len(written) > 40
-    boxes = [text.get_window_extent(renderer) for text in written]
-    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
 
 
 def test_what_does_not_fit_into_small_axes_is_a_map(ax):

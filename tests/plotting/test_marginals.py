@@ -107,13 +107,6 @@ def test_what_is_given_of_a_table_is_one_bar_or_those_possible(table_model, ax):
     assert "given the values in orange" in ax.get_xlabel()
 
 
-def test_rows_of_variables_are_evidence_of_a_table_too(table_model, ax):
-    row = np.full(table_model.circuit_.n_vars, np.nan)
-    row[:3] = [0, 0, 1]  # blue, green, red
-    plot_marginals(table_model, row, ax=ax)
-    assert bars(ax)["colour: red"] == 1.0
-
-
 def test_dates_and_long_names_stay_different():
     start = np.datetime64("2015-01-01")
     kinds = [f"vocational training, {word}" for word in ("industrial", "commercial", "nursing")]
@@ -148,16 +141,6 @@ def test_the_bars_lead_from_the_expected_output_to_that_of_the_row(ax):
     order = np.argsort(-np.abs(shares.values))[:3]
     assert [end - start for start, end in found] == pytest.approx(shares.values[order])
     assert labels(ax) == [f"X{var + 1} = {list(ROW.values())[var - 1]}" for var in order]
-
-
-def test_what_does_not_fit_is_one_bar(ax):
-    shares = shap_values(figure_1_circuit(), "X1", ROW)
-    plot_shap_values(shares, figure_1_circuit(), ROW, ax=ax, top=1)
-    largest = shares.values[np.argmax(np.abs(shares.values))]
-    (first, rest) = [end - start for start, end in spans(ax)]
-    assert first == pytest.approx(largest)
-    assert rest == pytest.approx(shares.values.sum() - largest)
-    assert labels(ax)[-1] == "2 others"
 
 
 def test_sampled_values_have_their_errors(ax):

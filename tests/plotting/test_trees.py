@@ -9,10 +9,9 @@ from matplotlib.figure import Figure
 
 from artists import segments, texts
 from strudel import Strudel
-from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
+from strudel.circuits.examples import figure_1_chow_liu_tree
 from strudel.plotting.trees import (
     link_information,
-    place_rings,
     place_vtree,
     plot_chow_liu_tree,
     plot_vtree,
@@ -94,15 +93,6 @@ def test_chow_liu_tree_over_positions_draws_between_them(ax):
         plot_chow_liu_tree(figure_1_chow_liu_tree(), ax=ax, positions=place[:2])
 
 
-def test_rings_put_every_variable_farther_out_than_its_parent():
-    tree = chain(50)
-    x, y = place_rings(tree)
-    assert np.all(np.diff(np.hypot(x, y)) > 0)
-    forest = ChowLiuTree(np.array([-1, 0, -1, 2], dtype=np.int32), np.full((4, 2), 0.5))
-    x, y = place_rings(forest)
-    assert len({(round(a, 6), round(b, 6)) for a, b in zip(x, y, strict=True)}) == 4
-
-
 def test_information_on_a_link_is_that_of_its_joint_table():
     tree = ChowLiuTree(
         np.array([-1, 0, 1], dtype=np.int32), np.array([[0.3, 0.3], [0.2, 0.9], [0.5, 0.6]])
@@ -114,15 +104,6 @@ def test_information_on_a_link_is_that_of_its_joint_table():
         margins = np.outer(joint.sum(axis=1), joint.sum(axis=0))
         expected.append(float(np.sum(joint * np.log(joint / margins))))
     assert link_information(tree) == pytest.approx(expected)
-
-
-def test_the_tree_of_a_model_that_is_a_tree_is_that_tree():
-    tree = tree_of_model(figure_1_circuit()).tree
-    paper = figure_1_chow_liu_tree()
-    links = {frozenset(link) for link in enumerate(tree.var_parent.tolist()) if link[1] >= 0}
-    assert links == {
-        frozenset(link) for link in enumerate(paper.var_parent.tolist()) if link[1] >= 0
-    }
 
 
 @pytest.fixture(scope="module")

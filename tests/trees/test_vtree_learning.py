@@ -20,7 +20,6 @@ from strudel.trees import (
     learn_vtree,
     vtree_from_chow_liu,
 )
-from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.mutual_information import pairwise_mutual_information
 from strudel.trees.vtree_learning import best_parents, bisect, pair_up
 
@@ -203,20 +202,6 @@ def test_groups_of_three_hundred_columns_are_kept_together(method, size):
     assert learn_vtree(X, method) == vtree
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("n_vars", [1, 2, 3, 5])
-def test_few_columns_and_constants(method, n_vars):
-    rng = np.random.default_rng(0)
-    for X in (
-        np.zeros((10, n_vars)),
-        np.ones((1, n_vars)),
-        rng.integers(0, 2, (20, 1)).repeat(n_vars, 1),
-    ):
-        vtree = learn_vtree(X, method, rng=0)
-        assert sorted(vtree.order.tolist()) == list(range(n_vars))
-        assert learn_vtree(X, method, rng=0) == vtree
-
-
 def test_weights_count_as_rows_do():
     X = np.random.default_rng(0).integers(0, 2, (30, 6), dtype=np.uint8)
     weight = np.arange(30) % 4.0
@@ -273,10 +258,6 @@ def weight_of_tree(weight, parent):
     return sum(weight[var, up] for var, up in enumerate(parent) if up != NONE)
 
 
-def as_tree(parent):
-    return ChowLiuTree(np.array(parent, dtype=np.int32), np.full((len(parent), 2), 0.3))
-
-
 @examples(40)
 @given(vtrees(max_vars=5), seeds)
 def test_it_is_the_best_of_all_trees_that_fit(vtree, seed):
@@ -287,17 +268,6 @@ def test_it_is_the_best_of_all_trees_that_fit(vtree, seed):
     assert fits(parent, vtree)
     best = max(weight_of_tree(weight, other) for other in TREES[n_vars] if fits(other, vtree))
     assert weight_of_tree(weight, parent) == pytest.approx(best)
-
-
-@examples(10)
-@given(vtrees(max_vars=4))
-def test_what_fits_is_what_can_be_compiled(vtree):
-    for parent in TREES[vtree.n_vars]:
-        if fits(parent, vtree):
-            assert compile_chow_liu(as_tree(parent), vtree).n_edges <= 8 * vtree.n_vars
-        else:
-            with pytest.raises(ValueError, match="does not fit the tree"):
-                compile_chow_liu(as_tree(parent), vtree)
 
 
 @given(vtrees(max_vars=8), seeds)

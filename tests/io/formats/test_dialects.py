@@ -55,8 +55,6 @@ WANTED = [0.9 * 0.5, 0.9 * 0.5, 0.1 * 0.75, 0.1 * 0.25]  # rows 00, 01, 10, 11
         lambda text: text,
         lambda text: text.replace("\n", "\r\n"),
         lambda text: text.replace(" ", " \t ") + "   \n\n",
-        lambda text: text.rstrip("\n"),
-        lambda text: text.replace("psdd 4", "psdd"),
         lambda text: text.replace("psdd 4", "psdd 9999"),
         lambda text: "\ufeff" + text,
         lambda text: text.replace("\nL", "\nl").replace("\nD", "\nd"),
@@ -129,21 +127,14 @@ def test_psdd_that_does_not_add_up(read_text, refuses):
         ("psdd 4", "vtree 4", None, "does not start with a line 'psdd"),
         ("psdd 4", "psdd x", 2, "whole number, but is 'x'"),
         ("L 11 0 -1", "L 11 0 0", 4, "not 0"),
-        ("L 11 0 -1", "L 11 0 9999999999", 4, "literal"),
         ("L 11 0 -1", "L 10 0 -1", 4, "id 10 is used for two nodes"),
-        ("L 11 0 -1", "L 11 -1", 4, "a line should be"),
         ("L 11 0 -1", "Q 11 0 -1", 4, "a line should be"),
-        ("L 11 0 -1", "L 11 0 -1.0", 4, "whole number"),
         ("D 3 1 2", "D 3 1 3", 9, "3 elements should have 9 words, but there are 6"),
-        ("D 3 1 2", "D 3 1 -2", 9, "words"),
         ("10 4", "12 4", 9, "child 12 is not the id of an earlier node"),
-        ("10 4", "10 3", 9, "child 3 is not the id"),
         ("10 4", "10 10", 9, "no normal form: two factors"),
-        ("11 7", "11 11", 9, "no normal form: two factors"),
         ("T 4 2 2", "T 4 2 3", 9, "does not mention variable [23]"),
         (str(math.log(0.1)), "nan", 9, "should be a number, but is 'nan'"),
         (str(math.log(0.1)), "x" * 99, 9, r"should be a number, but is 'x{40}\.\.\.'"),
-        (f"2 {math.log(0.25)}", "2 0.1", 6, "add up to 1.1"),
     ],
 )
 def test_psdd_that_is_refused(refuses, old, new, line, words):
@@ -211,11 +202,8 @@ def test_jpc_with_the_inputs_of_version_0_4(read_text):
         ("L 4 0 -3", "I 4 0 3 2", 7, "values 0 and 1 here, not '2'"),
         ("L 4 0 -3", "C 4 0 3 -1 -1 -1", 7, "two values here, but this one has 3"),
         ("L 4 0 -3", "B 4 0 3 5 -1", 7, "one trial"),
-        ("P 5 0 3 0 2 3", "P 5 0 2 0 2", 8, "does not mention variable 3"),
         ("P 5 0 3 0 2 3", "P 5 0 4 0 2 3", 8, "4 children should have 4 words, but there are 3"),
-        ("P 5 0 3 0 2 3", "P 5 0 3 0 2 9", 8, "child '9' is not the id"),
         ("P 5 0 3 0 2 3", "P 5 0 0", 8, "a line should be"),
-        (str(math.log(0.4)), str(math.log(0.5)), 10, "add up to 1.1"),
     ],
 )
 def test_jpc_that_is_refused(refuses, old, new, line, words):
@@ -254,11 +242,9 @@ def test_spn_of_juice(read_text):
     ("old", "new", "line", "words"),
     [
         ("(2 2)", "(2 3)", 1, "two values here, not '3'"),
-        ("(2 2)", "(2 2 2)", 1, "the root mentions 2 variables, not 3"),
         ("(2 2)", "1 + 2 0.5 3 0.5", 1, "RPCircuits"),
         ("EOF", "", None, "EOF"),
         ("v 1 0", "v 2 0", 5, "from 0 to 1"),
-        ("* 3 1", "* 3 9", 7, "child 9"),
         ("* 3 1", "* 3 3", None, "share"),
     ],
 )
@@ -281,12 +267,10 @@ def test_dnf_may_call_itself_cnf(read_text):
     ("text", "line", "words"),
     [
         ("", None, "does not start with a line 'p cnf"),
-        ("p dnf 1 1\n1 0\n", None, "does not start with a line 'p cnf"),
         ("p cnf 1 1\n2 0\n", 2, "literal 2 is not of the variables 1 to 1"),
         ("p cnf 2 2\n1 0\n", 1, "2 clauses were announced, but there are 1"),
         ("p cnf 2 1\n1 2\n", 2, "not closed by 0"),
         ("p cnf -2 1\n", 1, "cannot have -2 variables"),
-        ("p cnf 2 1\n1 x 0\n", 2, "whole number, but is 'x'"),
     ],
 )
 def test_cnf_that_is_refused(refuses, text, line, words):
@@ -321,13 +305,11 @@ def test_nnf_of_d4(read_text):
         ("x 1\n", 1, "it should start with"),
         (NNF.replace("nnf 7", "nnf 8"), 1, "8 nodes were announced, but there are 7"),
         (NNF.replace("6 3", "6 1"), 4, "from 1 to 1"),
-        (NNF.replace("A 2 0 2", "A 2 0 9"), 5, "child 9"),
         (NNF.replace("A 2 0 2", "A 3 0 2"), 5, "3 children should have 3 words, but there are 2"),
         (NNF.replace("O 1", "O 4"), 8, "variable 4"),
         (D4 + "3 1 0\n", 3, "a constant has no children|below itself"),
         (D4.replace("2 3 3 0", "2 1 3 0"), 1, "node 1 is below itself"),
         (D4.replace("o 1 0", "o 9 0"), 4, "no node 1"),
-        (D4.replace("2 3 3 0", "2 3 3"), 7, "end in 0"),
     ],
 )
 def test_nnf_that_is_refused(refuses, text, line, words):
@@ -379,8 +361,6 @@ def test_sdd_takes_the_vtree_beside_it_or_recovers_one(read_text, tmp_path):
     [
         ("sdd 1\nT 0\n", 2, "its vtree is needed"),
         ("sdd 1\nL 0 0 2\n", 2, "its vtree is needed"),
-        ("sdd 1\n", 1, "no nodes"),
-        (SDD.replace("0 2 1 5", "0 2 1 8"), 8, "child '8'"),
         (SDD.replace("D 4 1 2", "D 4 1 3"), 8, "should have 6 words, but there are 4"),
         (SDD.replace("L 2 2 2", "L 2 2 1"), 8, "share variable 1"),
     ],
@@ -427,8 +407,6 @@ def test_predictors(read_text, title):
         ("T 2 1 2 10", "T 2 1 1 10", 4, "a second line"),
         ("(0 3 200)", "(0 3)", 6, "should have 9 words, but there are 8"),
         ("(0 3 200)", "(3 0 200)", 6, "by one vtree"),
-        ("(0 3 200)", "(0 9 200)", 6, "child 9"),
-        ("(0 3 200)", "(0 3 x)", 6, "should be a number, but is 'x'"),
     ],
 )
 def test_predictors_that_are_refused(refuses, old, new, line, words):
@@ -456,7 +434,6 @@ def test_chow_liu_trees(read_text):
         ("3 1\n", 1, "number of variables"),
         ("999999999999\n1\n1 0.5\n", None, "but there are 1 lines"),
         (CLT.replace("1 2 0.9", "2 2 0.9"), 4, "variable 2 has two lines"),
-        (CLT.replace("1 2 0.9", "1 4 0.9"), 4, "no variable 4"),
         (CLT.replace("1 2 0.9", "1 3 0.9"), None, "cycle"),
         (CLT.replace("0.9", "1.9"), 4, "between 0 and 1, but this one is 1.9"),
         (CLT.replace("2 0.5", "2 0.5 0.5"), 3, "should be 'root p"),
@@ -480,9 +457,7 @@ def test_vtree_ids_are_labels(read_text):
         ("L 9 2", "L 9 0", 2, "numbered from 1"),
         ("L 9 2", "L 9 1", 6, "each once"),
         ("L 4 1", "L 9 1", 3, "id 9 is used for two nodes"),
-        ("I 7 9 4", "I 7 9 5", 4, "child '5' is not the id"),
         ("I 7 9 4", "I 7 9 9", 6, "exactly one node"),
-        ("I 7 9 4", "I 7 9", 4, "a line should be"),
         ("I 2 7 0\n", "", 5, "odd number of nodes"),
     ],
 )
