@@ -19,13 +19,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from strudel.tables.coded_rows import CodedNames
 
 from strudel import Mixture, Strudel, Vtree
 from strudel.circuits import CircuitBuilder
-from strudel.tables import Column, TableCode, TableEncoder
-from strudel.tables.density import Density
-from strudel.tables.missingness import Missingness
+from strudel.tables import TableCode, TableEncoder
 
 MODELS = ("bits_1", "bits_10", "mixed_1", "mixed_10")
 FOLDER = Path(__file__).parent
@@ -124,20 +121,20 @@ def load(name):
 
 
 def _load(content):
-    columns, names = [], None
+    columns = []
     for column in content["columns"]:
-        columns.append(_column(column, columns[-1].stop if columns else 0))
-    if any(column["kind"] != "bit" for column in content["columns"]):
-        missing = content.get("missing", {"rules": [], "rates": []})
-        rules = [dict(rule) for rule in missing["rules"]]
-        for rule in rules:
-            rule |= {"intervals": [], "or_missing": False, "is_structural": True}
-        missingness = Missingness.from_dict({"rules": rules, "rates": missing["rates"]})
-        names = CodedNames(TableCode(tuple(columns), "pandas", missingness=missingness))
-    of = {column.name: column for column in columns}
-    names = names or tuple(of)
+        columns.append(_column(column, columns[-1]["stop"] if columns else 0))
+    missing = content.get("missing", {"rules": [], "rates": []})
+    rules = [dict(rule) for rule in missing["rules"]]
+    for rule in rules:
+        rule |= {"intervals": [], "or_missing": False, "is_structural": True}
+    facts = {"container": "pandas", "unknown": "warn", "left_out": [], "columns": columns}
+    missingness = {"rules": rules, "rates": missing["rates"]}
+    code = TableCode.from_dict(facts | {"missingness": missingness})
+    is_table = any(column.kind != "bit" for column in code.columns)
+    of = {column.name: column for column in code.columns}
     k = len(content["component_weights"])
-    builder = CircuitBuilder(Vtree.from_nested(_nested(content["vtree"], of)), names)
+    builder = CircuitBuilder(Vtree.from_nested(_nested(content["vtree"], of)), code.variable_names)
     log_theta = {}  # of every sum, (n_edges, k)
     made = []  # the library's node of every sum and leaf, the two children of every product
     for node in content["nodes"]:
@@ -152,10 +149,11 @@ def _load(content):
             log_theta[found] = np.log(node["weights"])
             made.append(found)
     circuit, _ = _built(builder, log_theta, 0)
-    if k == 1:
-        return circuit
-    parts = [_built(builder, log_theta, c)[1] for c in range(k)]
-    return Mixture(circuit, np.column_stack(parts), np.log(content["component_weights"]))
+    model = circuit
+    if k > 1:
+        parts = [_built(builder, log_theta, c)[1] for c in range(k)]
+        model = Mixture(circuit, np.column_stack(parts), np.log(content["component_weights"]))
+    return model.with_table_code(code) if is_table else model
 
 
 def _built(builder, log_theta, c):
@@ -212,37 +210,43 @@ def _column(column, start):
     words = np.eye(len(cells), dtype=int)
     if kind != "category" or len(cells) == 2:
         words = np.tri(len(cells), len(cells) - 1, -1, dtype=int)
-    words = [word for word, cell in zip(words, cells, strict=True) for _ in cell]
-    facts = {}
+    density = None
     if "edges" in column:
         texts = [_text(kind, edge) for edge in column["edges"]]
         inner = [f"[{a}, {b})" for a, b in pairwise(texts)]
         labels = [f"<{texts[0]}", *inner, f">={texts[-1]}"]
         names = [f"{name}>={text}" for text in texts]
-        density = column["density"] | {
-            "point": column["density"]["points"],
-            "point_mass": column["density"]["point_masses"],
-            "parts": [
-                {**part, "mass": part["masses"], "scale": part["tails"]}
-                for part in column["density"]["parts"]
-            ],
-        }
-        facts["edges"] = tuple(column["edges"])
-        facts["ranges"] = tuple(map(tuple, column["ranges"]))
-        facts["density"] = Density.from_dict(density)
+        said = column["density"]
+        density = {name: said[name] for name in ("seen", "decimals", "unit")}
+        density |= {"point": said["points"], "point_mass": said["point_masses"], "parts": []}
+        for part in said["parts"]:
+            masses = {"mass": part["masses"], "scale": part["tails"]}
+            density["parts"].append(masses | {name: part[name] for name in ("bounds", "step")})
     else:
         labels = [str(value) for value in values]
         alone = [cell[0] if len(cell) == 1 else f"any of {len(cell)} rare values" for cell in cells]
         said = ">=" if kind == "ordinal" else "="
         names = [f"{name}{said}{label}" for label in (alone if width == len(cells) else alone[1:])]
-    if kind == "bit":
-        names = [name]
-    facts["counts"] = tuple(column.get("counts", [0] * len(values)))
-    facts["dtype"] = column.get("dtype", "integer")
-    stop = start + width
-    return Column(
-        name, kind, start, stop, tuple(labels), words, tuple(names), tuple(values), **facts
-    )
+        names = [name] if kind in ("bit", "boolean") else names
+    return {
+        "name": name,
+        "kind": kind,
+        "start": start,
+        "stop": start + width,
+        "labels": labels,
+        "codewords": [
+            "".join(map(str, word)) for word, cell in zip(words, cells, strict=True) for _ in cell
+        ],
+        "variable_names": names,
+        "values": values,
+        "edges": column.get("edges", []),
+        "ranges": column.get("ranges", []),
+        "counts": column.get("counts", [0] * len(values)),
+        "dtype": column.get("dtype", "integer"),
+        "zone": None,
+        "density": density,
+        "region": [],
+    }
 
 
 def _text(kind, edge):

@@ -230,6 +230,7 @@ def bits_questions():
     asked += [
         ("log_likelihood", lambda m: m.log_likelihood(FULL)),
         ("log_likelihood of rows with missing values", lambda m: m.log_likelihood(ROWS)),
+        ("observed_log_likelihood", lambda m: m.observed_log_likelihood(ROWS)),
         ("check", lambda m: of_check(m.check(np.repeat(FULL, [30, 50, 20], axis=0)))),
         ("expectation of 0/1 rows", lambda m: m.expectation("v2")),
         ("same_decision_probability of a variable", lambda m: m.same_decision_probability("v2")),
@@ -394,6 +395,7 @@ def mixed_questions():
     asked += [
         ("log_likelihood", lambda m: m.log_likelihood(FULL_FRAME)),
         ("log_likelihood of rows with missing values", lambda m: m.log_likelihood(FRAME)),
+        ("observed_log_likelihood", lambda m: m.observed_log_likelihood(FRAME)),
         ("marginals as a frame", lambda m: m.marginal_probabilities().to_frame()),
         ("correlations as a frame", lambda m: m.correlations().to_frame()),
         ("compare, given an interval", lambda m: m.compare({"age": (33.3, 61)})),
