@@ -1,8 +1,7 @@
 """Tables as people have them -> 0/1 variables, and back.
 
-Reading order: `encoder`, `learn_code`, `table_code`, `coded_column`, `column_codes`; then
-`filled_table`, which puts values into the gaps of a table. `example` is a table that ships with the
-package.
+Reading order: `columns`, `encoder`, `choose_cells`, `learn_code`, `table_code`, `coded_column`,
+`density`; then `missingness`, and `filled_table`, which puts values into the gaps of a table.
 """
 
 from strudel._lazy import attach
