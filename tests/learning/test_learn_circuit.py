@@ -95,13 +95,13 @@ def test_parameters_come_from_sampled_rows_where_rows_are_few():
 def test_a_mixture_far_better_than_a_greedy_one_is_on_the_search(
     monkeypatch, most_splits, is_start
 ):
-    original, starts = fit.MixtureLearner.learn, []
+    original, starts = fit.learn_mixture, []
 
-    def learn(self, rows):
+    def learn(rows, job):
         starts.append(rows.start)
-        return original(self, rows)
+        return original(rows, job)
 
-    monkeypatch.setattr(fit.MixtureLearner, "learn", learn)
+    monkeypatch.setattr(fit, "learn_mixture", learn)
     monkeypatch.setattr(fit, "FAR", -1.0)
     monkeypatch.setattr(fit, "MOST_SPLITS", most_splits)
     rows, valid = clusters(6, n_rows=300), clusters(3, n_rows=300)

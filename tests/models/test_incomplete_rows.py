@@ -114,8 +114,8 @@ def test_complete_rows_never_meet_the_code_for_unknown_values(monkeypatch):
         raise AssertionError("complete rows need no completion")
 
     for name in (
-        "learn_circuit.learn_incomplete",
-        "mixture_learner.learn_incomplete",
+        "fit.learn_incomplete",
+        "learn_mixture.learn_incomplete",
         "prepared_rows.Incomplete",
     ):
         monkeypatch.setattr(f"strudel.learning.{name}", refuse)

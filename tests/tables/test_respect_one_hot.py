@@ -13,7 +13,7 @@ from strudel import Greedy, Strudel, log_likelihood, most_probable_state
 from strudel.circuits import compile_factorized
 from strudel.errors import SizeLimitError
 from strudel.learning import fit
-from strudel.learning.mixture_learner import MixtureTask
+from strudel.learning.learn_mixture import MixtureTask
 from strudel.learning.options import BaggedEM
 from strudel.tables import TableEncoder
 

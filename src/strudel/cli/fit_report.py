@@ -113,7 +113,7 @@ def method_of(model: Strudel) -> Method:
     if not isinstance(method, Auto):
         return method
     has_networks = "continuous" in model.chosen_.get("shares", {})
-    return (method.continuous or Continuous()) if has_networks else EM()
+    return Continuous() if has_networks else EM()
 
 
 def explain(model: Strudel) -> str:

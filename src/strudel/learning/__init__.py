@@ -1,7 +1,7 @@
 """Rows -> a learned `Circuit` or `Mixture`.
 
-Reading order: `fit` (the way of every fit), `options`, `parameters`,
-`search` with `growing`, `progress`, `mixtures`; then `incomplete` and `structural_em` (rows with
+Reading order: `fit` (the way of every fit), `options`, `parameters`, `search` with `growing`,
+`progress`, `learn_mixture` with `mixtures`; then `incomplete` and `structural_em` (rows with
 unknown values), `class_models`, `flow_predictors` and `fill_in` (predictions), and `partitioned`.
 """
 

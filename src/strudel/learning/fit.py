@@ -26,8 +26,7 @@ from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.data.argument_checks import BYTES_OF_A_SPLIT, check_fits
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.lazy import is_lazy
-from strudel.learning.learn_mixture import learn_mixture
-from strudel.learning.mixture_learner import (
+from strudel.learning.learn_mixture import (
     CUT,
     FIRST_SHARE,
     LEARN_SHARE,
@@ -35,8 +34,9 @@ from strudel.learning.mixture_learner import (
     MOST_OF_ALL,
     REFIT_SHARE,
     STRUCTURE_SHARE,
-    MixtureLearner,
+    Job,
     MixtureTask,
+    learn_mixture,
 )
 from strudel.learning.mixtures.choose import Trial
 from strudel.learning.options import EM, SPLITS, Auto, Greedy, SearchOptions
@@ -276,7 +276,7 @@ def _samples(
     )
     clock = Clock(max_seconds)
     with kept_in(None):  # a mixture, where a circuit is asked for
-        learned = learn_mixture(teacher, MixtureLearner(task, clock, Reporter(), []))
+        learned = learn_mixture(teacher, Job(task, clock, Reporter(), []))
     if "interrupted" in (greedy[1].stopped_because, learned.history.stopped_because):
         raise KeyboardInterrupt
     sampled: ByteArray = sample(learned.mixture, n_sampled, random_state=seed)
@@ -370,14 +370,14 @@ def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> FittedM
     task = replace(task, search=search, options=replace(task.options, max_seconds=left))
     if task.method == Auto() and left is not None and left < FEWEST_SECONDS:
         task = replace(task, method=EM())
-    learner = MixtureLearner(task, Clock(left), report, [])
-    report.within(learner.clock)
+    job = Job(task, Clock(left), report, [])
+    report.within(job.clock)
     with use_threads(given.estimator.n_jobs):
         start = None if given.last is None else as_mixture(given.last)
-        learned = learn_mixture(rows, learner, start)
+        learned = learn_mixture(rows, job, start)
         likelihoods = _log_likelihoods(rows, learned.mixture)
     return FittedMixture(
-        rows, learned.mixture, learned.history, learned.chosen, learner.trials, likelihoods
+        rows, learned.mixture, learned.history, learned.chosen, job.trials, likelihoods
     )
 
 

@@ -1,48 +1,224 @@
-"""Learn a mixture from prepared rows, in the way that suits them.
+"""Learn a mixture from prepared rows: candidates, short runs, keep the best, average.
 
-In:  `Prepared` rows, and the learner with what is asked for.
+In:  `Prepared` rows, and the `Job`: what is asked for, and the time there is.
 Out: `LearnedMixture`, the best so far if the fit is interrupted or reaches its time limit.
+
+A method that is named grows a structure, tries prefixes of the search and numbers of components in
+short runs, and trains the best of them. Rows with unknown values are completed and learned from in
+rounds. What "auto" means is decided in `learn_mixture`, and is one of two averages.
+
+*Kinds*, of small and encoded tables, in all presets but "accurate", and without PyTorch. Components
+of the first kind share the structure of a search, which says in detail how each column depends on
+its neighbours, and have parameters of their own. Those of the second have independent columns:
+whatever depends on one another does so through the component, so that columns far apart are heard
+as well. Only columns that tell much of each other stay together, as in the tree that the search
+starts from. Those of the third are the circuit of the search itself, tilted: what it knows stays,
+and what it lacks is learned from few numbers (`mixtures.tilted`). The first kind has by far the
+most parameters, so it only takes part where validation rows are surely more likely with it. An
+encoded table also has hundreds of components of independent columns that are learned from its pairs
+of columns, for true answers about few columns (`mixtures.pair_components`). They have half of the
+weight, whatever validation rows say, as whole rows would not ask for them; and more where the
+others have lost a dependence of two or three columns.
+
+*Networks*. EM compares prefixes in short runs and goes on with the best, also on bags of rows.
+Networks learn on the most promising prefixes, one after another: first one on each, and then more
+where those before count most. The shortest prefix comes before the first circuit of the search:
+independent variables.
+
+Independent columns are a special case of any structure on the same vtree, and longer prefixes are
+made of shorter ones, so every average is one mixture. Validation rows say how much each part of it
+counts.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from strudel._compiling import Clock, now
 from strudel._torch import has_torch
+from strudel._types import FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.compile import compile_column_tree
 from strudel.circuits.mixture import Mixture
-from strudel.learning.learn_kinds import learn_kinds
-from strudel.learning.mixture_learner import (
-    LearnedMixture,
-    MixtureLearner,
-    learn_one_mixture,
+from strudel.circuits.passes import encode
+from strudel.data.bits import merge_equal_rows
+from strudel.errors import AlikeComponentsWarning
+from strudel.learning.incomplete import PartialRows
+from strudel.learning.mixtures.choose import (
+    INDEPENDENT,
+    MOST_NUMBERS,
+    PER_ROW,
+    Choice,
+    Group,
+    MixtureSearch,
+    Setting,
+    Trial,
+    components,
+    describe,
+    gain_in_errors,
+    log_p_of,
+    log_p_together,
+    longest,
+    name_of_structure,
+    prefixes_of,
+    shares_of,
+    that_count,
+    that_matter,
+    weighted_average,
 )
 from strudel.learning.mixtures.em import MixtureData, best_prior, train_runs
-from strudel.learning.options import Auto
-from strudel.learning.prepared_rows import Prepared
-from strudel.learning.progress import MixtureHistory
-from strudel.learning.structural_em import mean_of_known, refit_mixture, with_known_shares
+from strudel.learning.mixtures.pair_components import PairComponents, learn_pair_components
+from strudel.learning.options import (
+    ACCURATE,
+    COMPONENTS,
+    EM,
+    FIRST_ROUNDS,
+    Auto,
+    BaggedEM,
+    Boosting,
+    Continuous,
+    Effort,
+    Method,
+    MixtureOptions,
+    SearchOptions,
+)
+from strudel.learning.prepared_rows import Prepared, rows_of_codes
+from strudel.learning.progress import MixtureHistory, Reporter
+from strudel.learning.search.learn_structure import first_circuit
+from strudel.learning.structural_em import (
+    Learned,
+    learn_incomplete,
+    mean_of_known,
+    refit_mixture,
+    with_known_shares,
+)
+from strudel.queries.columns.pair_check import check_codes
+from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.mixture_likelihood import rows_responsibilities
+from strudel.queries.model import Model
+from strudel.queries.probabilities import log_probabilities
+from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
+from strudel.trees.column_tree import learn_column_tree, strong_part
+from strudel.trees.vtree import Vtree
 
-MANY_CELLS = 2**17  # of the training rows, from which "auto" also tries networks
+CHOSEN_ON = 50_000  # rows of a partitioned table on which numbers are chosen
+STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
+# Of what is left, where values are unknown: the model that completes the rows first, learning from
+# rows that it completed, and EM on the rows themselves. The rest is for scores.
+FIRST_SHARE, LEARN_SHARE, REFIT_SHARE = 0.15, 0.6, 0.7
+# Operations of a structure search before EM says whether more are worth it, where EM is on a
+# device: of 7 s for 2,357 operations on plants, 1 s is for the first 300. The last is no bound.
+STAGES = (300, 1000, None)
+FURTHER = 1.1  # times as many splits as before make a prefix worth trying: dna needs 361, not 293
+MOST_FREE = 3200  # components that no network ties, unless more are asked for
+MOST_OF_ALL = 8192  # where networks tie some of them
+QUICK_COPIES = 4  # completions of a row, if they are learned from once
+CUT = ("interrupted", "max_seconds")
+# Kinds
+FIRST_KIND = 0.6  # of `max_seconds`, for the first kind
+MOST_OF_TABLES = 100  # components of all runs of a later kind
+STRONG = 0.5  # of a column: columns that tell this share of each other stay together
+FEWEST = 15  # components in all: with fewer, one kind makes more of them
+OF_PAIRS = 0.5  # of the weight: other shares are no truer (docs/truth.md)
+MOST_OF_PAIRS = 0.8  # where smooth components have lost what the rows surely show
+MOST_PLACES = 2000  # values of all columns, whose pairs are counted all at once
+VIRTUAL_ROWS = 10.0  # that all kinds share evenly when validation rows weigh them
+# Networks
+MANY_CELLS = 2**17  # of the training rows, from which they are tried
+# Shares of `max_seconds`: when the search for a structure ends at the latest, when EM does, and
+# what one short run of a network may take.
+STRUCTURE, EM_ENDS, SHORT_RUN = 0.1, 0.45, 0.05
+SHORT = 2  # a short run, on a GPU, takes this part of the steps
+MOST_PREFIXES = 4
+FEWEST_STEPS = 1000  # of a network: with work for fewer, a structure is too large
+POINTS = (256, 512, 1024, 2048, 4096)  # of one network, of which validation chooses
+FEWEST_POINTS = 512  # of a network: with room for fewer, there are fewer networks
+MOST_POINTS = 1024  # of one of several networks: so many can still be moved
+ANOTHER = 0.5  # of the time of the last network must be left for one more
+BETTER = 1.0  # standard errors that a longer prefix must gain (Breiman et al. 1984, section 3.4.3)
+NETWORK_SPLITS = (0, 100, 300)  # lengths of structures that are tried for networks alone
+TRIED = 8  # there, a run that chooses takes this part of the steps, and of the time
 
 
-def learn_mixture(
-    rows: Prepared, learner: MixtureLearner, start: Mixture | None = None
-) -> LearnedMixture:
-    """The best mixture; by "auto" without networks, the average of several kinds.
+@dataclass(eq=False)
+class LearnedMixture:
+    """All that `fit` keeps, together, so that a fit that fails changes nothing."""
 
-    With a `start`, EM goes on with the components of that mixture.
-    """
-    task, method = learner.task, learner.task.method
-    has_networks = task.effort.has_networks and needs_networks(rows)
+    mixture: Mixture
+    history: MixtureHistory
+    chosen: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class MixtureTask:
+    """What is asked for: numbers, or "auto" where they are to be chosen."""
+
+    n_components: Any  # a number, a tuple of them, or "auto"
+    n_splits: int | str
+    method: Method
+    max_components: int
+    search: SearchOptions
+    options: MixtureOptions
+    to_choose_from: tuple[int, ...] = COMPONENTS  # components of one run
+    effort: Effort = ACCURATE
+    of_start: int | None = None  # splits of the structure that the rows start with
+
+    @property
+    def chooses_splits(self) -> bool:
+        """Whether the number of splits is chosen."""
+        return self.n_splits == "auto"
+
+    @property
+    def averages_all_it_can(self) -> bool:
+        """Whether the number of runs is also chosen."""
+        is_chosen = self.n_components == "auto"
+        return isinstance(self.method, EM) and is_chosen and self.method.n_runs is None
+
+    @property
+    def sizes(self) -> list[int]:
+        """Components of one run, to choose from."""
+        if isinstance(self.n_components, tuple):
+            return list(self.n_components)
+        if self.n_components != "auto":
+            return [int(self.n_components)]
+        n_parts = self.method.n_bags if isinstance(self.method, BaggedEM) else self.options.n_runs
+        most = max(1, self.max_components // n_parts)
+        return [size for size in self.to_choose_from if size <= most] or [most]
+
+    @property
+    def stages(self) -> list[int | None]:
+        """How far the structure grows before settings are compared, each time."""
+        most, bound = self.search.max_splits, self.effort.max_splits
+        most = bound if most is None else most if bound is None else min(most, bound)
+        if self.options.device is None or not self.chooses_splits:
+            return [most]
+        return [*(n for n in STAGES if n is not None and (most is None or n < most)), most]
+
+
+@dataclass(eq=False)
+class Job:
+    """What is asked for, the time there is, who is told, and what was tried."""
+
+    task: MixtureTask
+    clock: Clock
+    report: Reporter
+    trials: list[Trial]
+
+
+def learn_mixture(rows: Prepared, job: Job, start: Mixture | None = None) -> LearnedMixture:
+    """The best mixture; with a `start`, the components of that one learn on."""
+    task = job.task
     if start is not None:
-        learned = go_on_with(start.with_table_code(None), rows, learner)
-    elif not isinstance(method, Auto) or method.continuous or has_networks:
-        learned = learn_one_mixture(rows, learner)
+        learned = _go_on_with(start.with_table_code(None), rows, job)
+    elif isinstance(task.method, Auto) and not (task.effort.has_networks and can_tie(rows)):
+        learned = _learn_kinds(rows, replace(job, task=replace(task, method=EM())))
     else:
-        learned = learn_kinds(rows, learner.by_em(task))
+        learned = learn_one(rows, job)
     mixture = learned.mixture
     if rows.encoder is not None:
         try:
@@ -52,20 +228,30 @@ def learn_mixture(
     return replace(learned, mixture=rows.whole(mixture))
 
 
-def go_on_with(start: Mixture, rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
+def can_tie(rows: Prepared) -> bool:
+    """Whether networks can learn, and are worth their time.
+
+    With few cells EM ends in a moment, and of an encoded table small mixtures are wanted.
+    """
+    if rows.is_partitioned or rows.encoder is not None or not has_torch():
+        return False
+    return bool(rows.train.n_rows * rows.train.n_vars >= MANY_CELLS)
+
+
+def _go_on_with(start: Mixture, rows: Prepared, job: Job) -> LearnedMixture:
     """A mixture after steps of EM on all rows; the start itself if it remains better."""
     options = replace(
-        learner.task.options,
+        job.task.options,
         n_components=start.n_components,
         n_runs=1,
         n_init=1,
-        max_seconds=learner.clock.left(),
+        max_seconds=job.clock.left(),
     )
     found: list[MixtureHistory] = []
 
     def on_iteration(history: MixtureHistory) -> None:
         found[:] = [history]
-        learner.report.train_step(history)
+        job.report.train_step(history)
 
     if rows.gaps is None:
         data = MixtureData.of(start.structure, rows.train, rows.valid, options)
@@ -73,7 +259,7 @@ def go_on_with(start: Mixture, rows: Prepared, learner: MixtureLearner) -> Learn
         runs = train_runs(data, options, rows.rng, on_iteration, first_share=share)
         mixture = runs.mixtures(best_prior(data, [runs], options))[0]
     else:
-        mixture = refit_mixture(start, rows.gaps, options, 1, learner.clock)
+        mixture = refit_mixture(start, rows.gaps, options, 1, job.clock)
         found = [MixtureHistory()]
         for one in (start, mixture):
             train, valid = (mean_of_known(one, rows.gaps, part) for part in ("train", "valid"))
@@ -84,11 +270,846 @@ def go_on_with(start: Mixture, rows: Prepared, learner: MixtureLearner) -> Learn
     return LearnedMixture(start if before > after else mixture, found[0], chosen)
 
 
-def needs_networks(rows: Prepared) -> bool:
-    """Whether networks can learn, and are worth their time.
+# One mixture
 
-    With few cells EM ends in a moment, and of an encoded table small mixtures are wanted.
+
+def learn_one(rows: Prepared, job: Job, completer: Model | None = None) -> LearnedMixture:
+    """One mixture; rows with unknown values are completed and learned from in rounds.
+
+    With a `completer`, which knows the rows already, in a single round.
     """
-    if rows.is_partitioned or rows.encoder is not None or not has_torch():
-        return False
-    return bool(rows.train.n_rows * rows.train.n_vars >= MANY_CELLS)
+    if rows.gaps is None:
+        return _learn_complete(rows, job)
+    gaps, options, clock = rows.gaps, job.task.options, job.clock
+    effort = job.task.effort
+    max_rounds = min(options.max_rounds, effort.max_rounds)
+    n_runs: dict[int, int] = {}  # of the mixture that is being learned
+    stopped: list[str] = []  # why each round ended
+
+    def learn(train: Any, valid: Any) -> Learned:
+        in_time = replace(job, clock=clock.part(LEARN_SHARE))
+        learned = _learn_complete(rows.with_rows(train, valid), in_time)
+        stopped.append(learned.history.stopped_because)
+        n_runs[id(learned.mixture)] = learned.chosen["n_runs"]
+        return Learned(learned.mixture, learned, learned.history.stopped_because in CUT)
+
+    def refit(model: Model) -> Model:
+        assert isinstance(model, Mixture)
+        if options.is_tilted:  # EM on the rows would make all parameters their own
+            return model
+        refit_clock = clock.part(REFIT_SHARE)
+        return refit_mixture(
+            model, gaps, options, n_runs[id(model)], refit_clock, effort.refit_work
+        )
+
+    # A single round is for those in a hurry: a tree completes the rows, fewer times each.
+    is_quick = max_rounds == 1
+    n_copies = min(gaps.n_copies, effort.max_copies, QUICK_COPIES if is_quick else gaps.n_copies)
+    found = learn_incomplete(
+        gaps,
+        completer or rows.first_model(clock.part(FIRST_SHARE), is_quick=is_quick),
+        learn,
+        refit,
+        rows.rng,
+        n_copies=n_copies,
+        max_rounds=max_rounds if completer is None else 1,
+        clock=clock,
+    )
+    learned: LearnedMixture = found.learned.rest
+    if found.is_interrupted or "interrupted" in stopped:
+        learned.history.stopped_because = "interrupted"
+    chosen = learned.chosen | {"valid": found.valid}
+    return LearnedMixture(found.learned.model, learned.history, chosen)
+
+
+def _learn_complete(rows: Prepared, job: Job) -> LearnedMixture:
+    """One mixture of rows without unknown values."""
+    if isinstance(job.task.method, Continuous):
+        return _learn_continuous(rows, job, job.task.method)
+    if isinstance(job.task.method, Auto):
+        return _learn_with_networks(rows, job)
+    if rows.is_partitioned:
+        return _learn_partitioned(rows, job)
+    return choose_and_train(rows, job)
+
+
+def choose_and_train(
+    rows: Prepared, job: Job, narrow: Callable[[list[Setting]], list[Setting]] | None = None
+) -> LearnedMixture:
+    """Grow a structure, choose what is to be chosen, and train by EM.
+
+    `narrow` may say which settings go on after the first rounds. It is also shown independent
+    variables.
+    """
+    task, report = job.task, job.report
+    if task.of_start is None:
+        report.say("structure", "growing the structure")
+    stages = iter(task.stages)
+    searched = rows.part(task.effort.structure_rows(rows.train.n_vars))
+    grown = searched.grow(replace(task.search, max_splits=next(stages)), report.on_split)
+    growing, splits = grown.growing, grown.history
+    last = len(splits) - 1  # fewer than asked for if nothing was left to split
+    prefixes = prefixes_of(splits.best, task.effort.splits) if task.chooses_splits else [last]
+    independent: Circuit | None = None
+    sizes = task.sizes
+    n_splits, n_components = prefixes[-1], sizes[0]
+    choice: Choice | None = None
+
+    def snapshot(n: int) -> Circuit:
+        if n == INDEPENDENT:
+            assert independent is not None
+            return independent
+        found: Circuit = growing.snapshot(n)
+        return found
+
+    def on_trial(trial: Trial, words: str) -> None:
+        if task.of_start is not None:
+            trial = trial._replace(n_splits=task.of_start)
+        _tell(job, trial, f"{words}: ")
+
+    def grow_on() -> list[int]:
+        """Continue the structure search by one stage; returns the longer prefixes."""
+        before = splits.best
+        if splits.stopped_because == "max_splits":
+            for stage in stages:
+                grown.continue_until(replace(task.search, max_splits=stage), report.on_split)
+                break
+        if splits.stopped_because == "interrupted":
+            raise KeyboardInterrupt
+        longer = prefixes_of(splits.best, task.effort.splits)
+        return [n for n in longer if n > FURTHER * before]
+
+    try:
+        if splits.stopped_because == "interrupted":
+            raise KeyboardInterrupt
+        if narrow is not None and task.chooses_splits and prefixes[0] == 0:
+            independent = _independent_structure(rows, task, growing.snapshot(0).vtree)
+            prefixes = prefixes if independent is None else [INDEPENDENT, *prefixes]
+        if len(prefixes) > 1 or len(sizes) > 1 or task.averages_all_it_can:
+            assert rows.valid is not None
+            chooser = MixtureSearch(
+                task.options,
+                n_components=sizes,
+                rounds=task.effort.rounds if task.averages_all_it_can else FIRST_ROUNDS,
+                max_components=task.max_components,
+                max_seconds=job.clock.left(),
+                rng=rows.rng,
+                on_trial=on_trial,
+                prefers_small=task.averages_all_it_can and rows.encoder is not None,
+            )
+            choice = chooser.run(snapshot, prefixes, rows.train, rows.valid, grow_on, narrow)
+            n_splits, n_components = choice.trial.n_splits, choice.trial.n_components
+            if not chooser.stopped_because and job.clock.is_up:
+                chooser.stopped_because = "max_seconds"
+            if task.averages_all_it_can or chooser.stopped_because:
+                return _learned_from(choice, chooser.stopped_because or "all rounds are done")
+        learned = _train(rows, job, snapshot(n_splits), n_splits, n_components)
+        is_cut = learned.history.stopped_because in CUT
+        if choice is not None and is_cut and learned.chosen["valid"] < choice.trial.valid:
+            return _learned_from(choice, learned.history.stopped_because)
+        return learned
+    except KeyboardInterrupt:
+        if choice is not None:
+            return _learned_from(choice, "interrupted")
+        return _single_circuit(rows, job, growing.snapshot(n_splits), n_splits)
+
+
+def _train(
+    rows: Prepared,
+    job: Job,
+    structure: Circuit,
+    n_splits: int,
+    n_components: int,
+    n_runs: int | None = None,
+) -> LearnedMixture:
+    """One fit with everything decided."""
+    history, method = MixtureHistory(), job.task.method
+    is_boosted = isinstance(method, Boosting)
+
+    def on_iteration(latest: MixtureHistory) -> None:
+        nonlocal history
+        history = latest
+        job.report.train_step(history, step="component" if is_boosted else "iteration")
+
+    options = replace(
+        job.task.options,
+        n_components=n_components,
+        n_runs=n_runs or job.task.options.n_runs,
+        max_seconds=job.clock.left(),
+    )
+    mixture = rows.train_mixture(structure, method, options, on_iteration)
+    # Boosting may stop before it has all, and a mixture of few rows has fewer.
+    size = mixture.n_components if is_boosted else min(n_components, mixture.n_components)
+    return _learned(rows, mixture, history, n_splits, size)
+
+
+def _single_circuit(rows: Prepared, job: Job, structure: Circuit, n_splits: int) -> LearnedMixture:
+    """The single circuit, for an interrupt before there is a mixture."""
+    found: list[MixtureHistory] = []
+    quick = replace(
+        job.task.options,
+        n_components=1,
+        n_runs=1,
+        n_init=1,
+        init_params="random",
+        max_iter=1,
+        max_seconds=None,
+    )
+    mixture = rows.train_mixture(structure, EM(), quick, found.append)
+    found[-1].stopped_because = "interrupted"
+    return _learned(rows, mixture, found[-1], n_splits, 1)
+
+
+def _learned(
+    rows: Prepared, mixture: Mixture, history: MixtureHistory, n_splits: int, n_components: int
+) -> LearnedMixture:
+    """What became of a fit; the history's likelihood is from before smoothing is chosen."""
+    valid = rows.mean_log_likelihood(mixture, "valid")
+    n_runs = mixture.n_components // n_components
+    return LearnedMixture(mixture, history, _chosen(n_splits, n_components, n_runs, valid))
+
+
+def _learned_from(choice: Choice, stopped_because: str) -> LearnedMixture:
+    """What a search over settings found."""
+    trial = choice.trial
+    chosen = _chosen(trial.n_splits, trial.n_components, trial.n_runs, trial.valid)
+    if trial.method != "em":  # one of several that were tried
+        chosen["method"] = trial.method
+    choice.history.stopped_because = stopped_because
+    return LearnedMixture(choice.mixture(), choice.history, chosen)
+
+
+def _chosen(n_splits: int, n_components: int, n_runs: int, valid: float) -> dict[str, Any]:
+    chosen: dict[str, Any] = {
+        "n_splits": max(n_splits, 0),
+        "n_components": n_components,
+        "n_runs": n_runs,
+        "valid": valid,
+    }
+    return chosen | {"init": "independent"} if n_splits == INDEPENDENT else chosen
+
+
+def _tell(job: Job, trial: Trial, words: str = "") -> None:
+    job.trials.append(trial)
+    job.report.say("choice", f"{words}{describe(trial)}", len(job.trials), trial.valid)
+
+
+def _independent_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit | None:
+    """Independent variables, or columns, on a vtree; None where the rows start elsewhere."""
+    if rows.is_partitioned or rows.start is not None or task.search.init == "independent":
+        return None
+    search = replace(task.search, init="independent", vtree=vtree, columns=rows.columns)
+    return first_circuit(rows.train, search)
+
+
+def _learn_partitioned(rows: Any, job: Job) -> LearnedMixture:
+    """Choose what is to be chosen on a sample of the rows, in a third of the time; then train."""
+    task = job.task
+    if task.chooses_splits or not isinstance(task.n_components, int):
+        n_rows = task.search.search.structure_rows or CHOSEN_ON
+        codes, weight = rows.sample(n_rows)
+        valid = rows.valid_sample(n_rows)
+        sample = rows_of_codes(
+            (codes, None if np.all(weight == 1.0) else weight),
+            None if valid is None else (valid[0], None),
+            np.random.default_rng(np.random.RandomState(rows.seed).randint(2**31)),
+            task.search,
+            names=rows.names,
+        )
+        on_sample, seconds = task, task.options.max_seconds
+        if seconds is not None:
+            share = STRUCTURE_SHARE * seconds
+            options = replace(task.options, max_seconds=share)
+            search = replace(task.search, max_seconds=STRUCTURE_SHARE * share)
+            on_sample = replace(task, options=options, search=search)
+        clock = Clock(on_sample.options.max_seconds)
+        found = learn_one(sample, replace(job, task=on_sample, clock=clock))
+        if found.history.stopped_because == "interrupted":
+            return replace(found, mixture=sample.whole(found.mixture))
+        names = ("n_components", "n_splits", "n_runs")
+        n_components, n_splits, n_runs = (found.chosen[name] for name in names)
+        options = replace(task.options, n_runs=n_runs)
+        task = replace(task, n_components=n_components, n_splits=n_splits, options=options)
+    n_splits = int(task.n_splits)
+    search = replace(task.search, max_splits=n_splits, patience=max(1, n_splits))
+    grown = rows.grow(search, job.report.on_split)
+    last = len(grown.history) - 1  # fewer if nothing was left to split
+    structure = grown.growing.snapshot(last)
+    was_interrupted = grown.history.stopped_because == "interrupted"
+    del grown  # the flows of the search make room for those of EM
+    try:
+        if was_interrupted:
+            raise KeyboardInterrupt
+        return _train(rows, job, structure, last, int(task.n_components), task.options.n_runs)
+    except KeyboardInterrupt:
+        return _single_circuit(rows, job, structure, last)
+
+
+# Three kinds of mixtures by EM, and components of pairs
+
+
+def _learn_kinds(rows: Prepared, job: Job) -> LearnedMixture:
+    """The average of all kinds; the first alone where there is nothing to average."""
+    effort = job.task.effort
+    most = effort.most_components(_n_cells(rows, effort), rows.encoder is not None)
+    most = min(job.task.max_components, most)
+    n_pairs = _n_pair_components(rows, job.task)
+    most = min(most, job.task.max_components - n_pairs)
+    task = replace(job.task, max_components=most, to_choose_from=effort.sizes)
+    job = replace(job, task=task)
+    if rows.is_partitioned or rows.valid is None or rows.start is not None:
+        return learn_one(rows, job)
+    if task.search.init == "independent" or not task.averages_all_it_can:
+        return learn_one(rows, job)
+    most = min(most, PER_ROW * merge_equal_rows(rows.train)[0].n_rows)
+    if most < FEWEST:
+        return learn_one(rows, job)
+    task = replace(task, options=replace(task.options, columns=rows.columns))
+    first_task = replace(task, max_components=most - min(most // 2, 2 * MOST_OF_TABLES))
+    first = learn_one(rows, replace(job, task=first_task, clock=job.clock.part(FIRST_KIND)))
+    if first.history.stopped_because == "interrupted":
+        return first
+    groups: list[Group] = []
+    pairs: PairComponents | None = None
+    try:
+        _learn_later_kinds(groups, rows, replace(job, task=task), first, most)
+        if n_pairs and not job.clock.is_up:
+            pairs = _learn_from_pairs(rows, n_pairs, first.mixture.vtree, job.clock)
+    except KeyboardInterrupt:
+        first.history.stopped_because = "interrupted"
+    try:
+        is_alone = len(groups) < 2 and pairs is None
+        return first if is_alone or not groups else _average_kinds(rows, first, groups, pairs)
+    except KeyboardInterrupt:
+        first.history.stopped_because = "interrupted"
+        return first
+
+
+def _n_cells(rows: Prepared, effort: Effort) -> int:
+    """Rows times variables, as far as they are in memory; those of completed rows."""
+    if rows.is_partitioned:
+        return 0
+    n_copies = 1 if rows.gaps is None else min(rows.gaps.n_copies, effort.max_copies)
+    return int(rows.train.n_rows * rows.train.n_vars * n_copies)
+
+
+def _n_pair_components(rows: Prepared, task: MixtureTask) -> int:
+    """As many as the effort allows, in half of all components; none for rows of 0 and 1."""
+    if rows.encoder is None or rows.columns is None or rows.is_partitioned:
+        return 0
+    n_columns = sum(column.stop > column.start for column in as_column_codes(rows.columns))
+    if n_columns < 2 or rows.train.n_vars + n_columns > MOST_PLACES:
+        return 0
+    size = min(task.effort.pair_components, task.max_components // 2)
+    return size if size >= FEWEST else 0
+
+
+def _learn_later_kinds(
+    groups: list[Group], rows: Prepared, job: Job, first: LearnedMixture, most: int
+) -> None:
+    """Add the first kind to the groups, and learn the others, of `most` components in all."""
+    task = job.task
+    structure, n_splits = first.mixture.structure, int(first.chosen["n_splits"])
+    groups.append(_group(rows, "em", n_splits, first.mixture))
+
+    def learn(kind: str, structure: Circuit, n_splits: int, share: float) -> None:
+        n_left = most - sum(group.mixture.n_components for group in groups)
+        sizes, n_left = task.to_choose_from, max(1, int(share * n_left))
+        if rows.encoder is not None:  # small mixtures answer sooner
+            sizes, n_left = task.effort.later_sizes, min(n_left, MOST_OF_TABLES)
+        on_structure = replace(
+            task,
+            n_splits=0,
+            of_start=n_splits,
+            search=replace(task.search, max_splits=0, patience=1),
+            options=replace(task.options, is_tilted=kind == "tilted"),
+            max_components=n_left,
+            to_choose_from=sizes,
+        )
+        in_time = replace(job, task=on_structure, clock=job.clock.part(share))
+        found = learn_one(replace(rows, start=structure), in_time, first.mixture)
+        groups.append(_group(rows, kind, n_splits, found.mixture))
+        if found.history.stopped_because in CUT:
+            first.history.stopped_because = found.history.stopped_because
+        if found.history.stopped_because == "interrupted":
+            raise KeyboardInterrupt
+
+    if not job.clock.is_up:
+        learn("independent", _coarse_structure(rows, task, structure.vtree), INDEPENDENT, 0.5)
+    if not job.clock.is_up:
+        learn("tilted", structure, n_splits, 1.0)
+
+
+def _coarse_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit:
+    """The first circuit of the search without its weak edges, or independent columns.
+
+    The first circuit is not known where rows were completed in several ways, or where several
+    vtrees were compared.
+    """
+    if rows.gaps is None and task.search.vtree == "chow_liu":
+        columns = complete_columns(as_column_codes(rows.columns or ()), rows.train.n_vars)
+        tree, own_vtree = learn_column_tree(rows.train, columns, alpha=task.search.alpha)
+        if own_vtree == vtree:
+            return compile_column_tree(strong_part(tree, STRONG), vtree)
+    independent = _independent_structure(rows, task, vtree)
+    assert independent is not None  # the rows start nowhere
+    return independent
+
+
+def _learn_from_pairs(
+    rows: Prepared, size: int, vtree: Vtree, clock: Clock
+) -> PairComponents | None:
+    """Components that are learned from pairs of columns."""
+    columns = complete_columns(as_column_codes(rows.columns or ()), rows.train.n_vars)
+    if rows.gaps is None:
+        values, weight = column_values(rows.train, columns), rows.train.weights
+    else:
+        known = rows.gaps.train_rows
+        assert isinstance(known, PartialRows)
+        values, weight = column_values(known.evidence, columns), known.weight
+    return learn_pair_components(
+        values, weight, columns, vtree, n_components=size, rng=rows.rng, clock=clock
+    )
+
+
+def _average_kinds(
+    rows: Prepared, first: LearnedMixture, groups: list[Group], pairs: PairComponents | None
+) -> LearnedMixture:
+    weight = _valid_weight(rows)
+    if "tilted" in [group.kind for group in groups]:
+        groups = that_count(groups, weight, ["em"], VIRTUAL_ROWS)
+    kept, shares = that_matter(groups, shares_of(groups, weight, VIRTUAL_ROWS))
+    if pairs is not None:
+        share = _share_of_pairs(rows, weighted_average(kept, shares), pairs)
+        kept = [
+            replace(group, mixture=with_known_shares(group.mixture, rows.gaps)) for group in kept
+        ]
+        kept.append(_group(rows, "pairs", INDEPENDENT, pairs.mixture))
+        kept, shares = that_matter(kept, np.append((1.0 - share) * shares, share))
+    if [group.kind for group in kept] == ["em"]:
+        return first
+    mixture = weighted_average(kept, shares)
+    valid = float(weight @ log_p_of(kept, shares) / weight.sum())
+    chosen = _chosen(longest(kept).n_splits, mixture.n_components, 1, valid)
+    return LearnedMixture(mixture, first.history, chosen | _parts(kept, shares))
+
+
+def _share_of_pairs(rows: Prepared, smooth: Mixture, pairs: PairComponents) -> float:
+    """The weight of components learned from pairs: more where the others lost a dependence."""
+    if any(triple.is_lost_by(smooth) for triple in pairs.triples):
+        return MOST_OF_PAIRS
+    assert rows.encoder is not None
+    if rows.gaps is None:
+        codes, weight = encode(rows.train.unpack().astype(np.float64)), rows.train.weights
+    else:
+        assert isinstance(rows.gaps.train_rows, PartialRows)
+        codes, weight = rows.gaps.train_rows.codes, rows.gaps.train_rows.weight
+    found = check_codes(smooth.with_table_code(rows.encoder.code_), codes, weight)
+    return MOST_OF_PAIRS if found.lost else OF_PAIRS
+
+
+def _group(rows: Prepared, kind: str, n_splits: int, mixture: Mixture) -> Group:
+    """A mixture with the log-likelihoods of what is known of the validation rows."""
+    if rows.gaps is None:
+        log_p = rows_log_likelihood(mixture, rows.valid.unpack(), rows.device)
+    else:
+        assert isinstance(rows.gaps.valid_rows, PartialRows)
+        log_p = log_probabilities(mixture, rows.gaps.valid_rows.evidence, "fit")
+    return Group(kind, n_splits, mixture, log_p)
+
+
+def _valid_weight(rows: Prepared) -> FloatArray:
+    """Weights of the same rows."""
+    weight: FloatArray
+    if rows.gaps is None:
+        weight = rows.valid.weights
+    else:
+        assert isinstance(rows.gaps.valid_rows, PartialRows)
+        weight = rows.gaps.valid_rows.weight
+    return weight
+
+
+def _parts(groups: Sequence[Group], shares: FloatArray) -> dict[str, Any]:
+    """What a mixture is made of: the share of each kind, and a sentence."""
+    share_of: dict[str, float] = {}
+    for group, share in zip(groups, shares, strict=True):
+        share_of[group.kind] = share_of.get(group.kind, 0.0) + float(share)
+    words = []
+    for kind, share in share_of.items():
+        own = [group for group in groups if group.kind == kind]
+        size = sum(group.mixture.n_components for group in own)
+        place = "learned from pairs of columns" if kind == "pairs" else f"on {_structures_of(own)}"
+        name = {"continuous": "network ", "bagged_em": "bagged ", "tilted": "tilted "}.get(kind, "")
+        words.append(f"{components(size, name)} {place} with {100.0 * share:.0f} % of the weight")
+    return {"shares": share_of, "explanation": " and ".join(words)}
+
+
+def _structures_of(groups: Sequence[Group]) -> str:
+    """Such as "independent columns and 0 and 100 splits"."""
+    known = sorted({group.n_splits for group in groups})
+    if len(known) == 1:
+        return name_of_structure(known[0])
+    words = [f"{n}" for n in known if n != INDEPENDENT]
+    if len(words) > 1:
+        words = [", ".join(words[:-1]) + f" and {words[-1]}"]
+    splits = [f"{word} split{'' if word == '1' else 's'}" for word in words]
+    return " and ".join((["independent columns"] if INDEPENDENT in known else []) + splits)
+
+
+# Networks
+
+
+def _learn_continuous(rows: Prepared, job: Job, method: Continuous) -> LearnedMixture:
+    """Grow a structure, try some of its prefixes in short runs, and train networks on the best."""
+    task, search = job.task, job.task.search
+    job.report.say("structure", "growing the structure")
+    if task.chooses_splits:
+        most = NETWORK_SPLITS[-1]
+        most = most if search.max_splits is None else min(search.max_splits, most)
+        search = replace(search, max_splits=most)
+    grown = rows.grow(search, job.report.on_split)
+    last = len(grown.history) - 1  # fewer than asked for if nothing was left to split
+    prefixes = [last]
+    if task.chooses_splits:
+        prefixes = prefixes_of(grown.history.best, NETWORK_SPLITS)
+    n_splits = prefixes[-1]
+    best: LearnedMixture | None = None
+
+    def train(n: int, method: Continuous, short: str = "") -> LearnedMixture:
+        structure, left = grown.growing.snapshot(n), job.clock.left()
+        sizes = [task.n_components]
+        if task.n_components == "auto":
+            room = min(task.max_components, MOST_NUMBERS // structure.n_edges)
+            sizes = _points(max(1, room // method.n_runs))
+        if short:
+            sizes, left = sizes[:1], left if left is None else left / TRIED
+        mixture, history = _fit_networks(rows, job, structure, method, sizes, left, short)
+        return _learned(rows, mixture, history, n, mixture.n_components)
+
+    try:
+        if grown.history.stopped_because == "interrupted":
+            raise KeyboardInterrupt
+        for n in prefixes if len(prefixes) > 1 else []:
+            started = now()
+            short = replace(method, n_runs=1, max_iter=-(-method.max_iter // TRIED))
+            tried = train(n, short, f"structure with {n} splits, ")
+            n_points, valid = tried.chosen["n_components"], tried.chosen["valid"]
+            _tell(job, Trial(n, n_points, 1, 0.0, valid, now() - started))
+            if best is None or valid > best.chosen["valid"]:
+                best, n_splits = tried, n
+            if tried.history.stopped_because == "interrupted":
+                raise KeyboardInterrupt
+        learned = train(n_splits, method)
+        stopped = learned.history.stopped_because
+        if best is None or stopped not in CUT or learned.chosen["valid"] > best.chosen["valid"]:
+            return learned
+        best.history.stopped_because = stopped
+        return best
+    except KeyboardInterrupt:
+        if best is None:
+            return _single_circuit(rows, job, grown.growing.snapshot(n_splits), n_splits)
+        best.history.stopped_because = "interrupted"
+        return best
+
+
+def _points(most: int) -> list[int]:
+    """Points of one network, to choose from."""
+    return [n for n in POINTS if n <= most] or [most]
+
+
+def _fit_networks(
+    rows: Prepared,
+    job: Job,
+    structure: Circuit,
+    method: Continuous,
+    sizes: Sequence[int],
+    max_seconds: float | None,
+    words: str = "",
+) -> tuple[Mixture, MixtureHistory]:
+    """A mixture by networks; `words` say which of several it is, of which none warns."""
+    from strudel.learning.mixtures.networks import fit_continuous_mixture  # late: needs torch
+
+    history = MixtureHistory()
+
+    def on_iteration(latest: MixtureHistory) -> None:
+        nonlocal history
+        history = latest
+        job.report.train_step(latest, words, step="check")
+
+    with warnings.catch_warnings():
+        if words:  # then it is the single circuit, and hardly counts
+            warnings.simplefilter("ignore", AlikeComponentsWarning)
+        mixture = fit_continuous_mixture(
+            structure,
+            rows.train,
+            sizes,
+            method=method,
+            X_valid=rows.valid,
+            options=replace(job.task.options, max_seconds=max_seconds),
+            rng=rows.rng,
+            on_iteration=on_iteration,
+        )
+    return mixture, history
+
+
+class NetworkEffort(NamedTuple):
+    """What the networks of an average may cost on a machine."""
+
+    work: float  # multiplications of all networks
+    n_networks: int  # at most
+    methods: tuple[Continuous, ...]  # one network by each, and then more by the best of them
+
+
+# About six minutes on two cores, where a network of audio needs 2e12 multiplications, and a minute
+# on a GPU, where large steps take hardly more time than small ones. With few rows, small
+# ones are better.
+SMALL_STEPS = Continuous()
+LARGE_STEPS = Continuous(n_points=1024, batch_size=512, max_iter=4000, patience=1000)
+ON_CPU = NetworkEffort(12e12, 12, (SMALL_STEPS,))
+ON_GPU = NetworkEffort(1.2e15, 12, (LARGE_STEPS, SMALL_STEPS))
+
+
+class _Prefix(NamedTuple):
+    """A structure, and how many splits made it."""
+
+    n_splits: int
+    structure: Circuit
+
+    def methods(self, effort: NetworkEffort) -> list[Continuous]:
+        """How networks learn on it, and how long: as there is work for."""
+        return [
+            replace(method, max_iter=max(1, int(min(effort.work / per_step, method.max_iter))))
+            for method in effort.methods
+            for per_step in [self._per_step(method)]
+        ]
+
+    def work(self, effort: NetworkEffort, place: int) -> float:
+        """Multiplications of a network by one of the methods."""
+        method = self.methods(effort)[place]
+        return self._per_step(method) * method.max_iter
+
+    def can_learn(self, effort: NetworkEffort) -> bool:
+        """Whether there is work enough for a network."""
+        return self.methods(effort)[0].max_iter >= FEWEST_STEPS
+
+    def _per_step(self, method: Continuous) -> float:
+        n_free = max(self.structure.n_parameters, 1)
+        return 6.0 * n_free * method.n_points * (method.batch_size + method.width)
+
+
+def _learn_with_networks(rows: Prepared, job: Job) -> LearnedMixture:
+    """EM, bagged EM and networks, averaged; nothing is lost if it ends early."""
+    task, clock, left = job.task, job.clock, job.clock.left()
+    effort = ON_GPU if _is_on_gpu(task) else ON_CPU
+    most = max(1, min(task.max_components // 4, MOST_FREE // 2))  # on the best prefix
+    by_em = replace(task, method=EM(), max_components=most)
+    if left is not None:
+        by_em = replace(by_em, search=replace(task.search, max_seconds=STRUCTURE * left))
+        clock = clock.part(EM_ENDS)
+    prefixes: list[_Prefix] = []  # for networks, the best first
+    beside_best: list[Group] = []  # by EM on other prefixes, one on each
+
+    def narrow(settings: list[Setting]) -> list[Setting]:
+        """The setting of EM that goes on, and its twin on bags; finds the prefixes."""
+        best = max(settings, key=lambda setting: setting.valid)
+        prefixes[:] = _prefixes_for_networks(rows, job, effort, settings, best)
+        known = [best.n_splits]
+        for setting in sorted(settings, key=lambda setting: -setting.valid):
+            if setting.n_runs > 1 and setting.n_splits not in known:
+                known.append(setting.n_splits)
+                beside_best.append(_group(rows, "em", setting.n_splits, setting.mixture()))
+        return [best, best.bagged()]
+
+    learned = choose_and_train(rows, replace(job, task=by_em, clock=clock), narrow)
+    if learned.history.stopped_because == "interrupted":
+        return learned
+    kind = learned.chosen.get("method", "em")
+    n_splits = _n_splits(learned)
+    prefixes = prefixes or [_Prefix(n_splits, learned.mixture.structure)]
+    if not prefixes[0].can_learn(effort):
+        return _alone(learned, "the structure is too large for networks")
+    if task.max_components <= learned.mixture.n_components:
+        return _alone(learned, "max_components leaves no room for networks")
+    try:
+        groups = [_group(rows, kind, n_splits, learned.mixture)]
+        longest_of_all = max(n_splits, *(prefix.n_splits for prefix in prefixes))
+        for group in beside_best:
+            if group.n_splits <= longest_of_all and group.mixture.n_components <= most:
+                most -= group.mixture.n_components
+                groups.append(group)
+        room = task.max_components - sum(group.mixture.n_components for group in groups)
+        networks, history = _learn_networks(rows, job, effort, prefixes, room)
+        weight = rows.valid.weights
+        groups += networks
+        groups = that_count(groups, weight, list(dict.fromkeys(group.kind for group in groups)))
+        kept, shares = that_matter(groups, shares_of(groups, weight))
+        if len(kept) == 1 and kept[0].mixture is learned.mixture:
+            if history.stopped_because in CUT:
+                learned.history.stopped_because = history.stopped_because
+            return _alone(learned, "with networks, validation rows are not surely more likely")
+        mixture = weighted_average(kept, shares)
+        found = _learned(rows, mixture, history, longest(kept).n_splits, mixture.n_components)
+    except KeyboardInterrupt:
+        learned.history.stopped_because = "interrupted"
+        return _alone(learned, "the fit was interrupted before its networks counted")
+    gain = found.chosen["valid"] - learned.chosen["valid"]
+    if gain < 0.0:
+        return _alone(learned, "with networks, validation rows are less likely")
+    found.chosen |= {"method": "auto"} | _parts(kept, shares)
+    found.chosen["explanation"] += (
+        f"; on validation rows {gain:.4f} nats per row better than EM alone"
+    )
+    return found
+
+
+def _is_on_gpu(task: MixtureTask) -> bool:
+    return task.options.device is not None and task.options.device.type == "cuda"
+
+
+def _n_splits(learned: LearnedMixture) -> int:
+    """Splits of its structure, or INDEPENDENT."""
+    return INDEPENDENT if "init" in learned.chosen else int(learned.chosen["n_splits"])
+
+
+def _alone(learned: LearnedMixture, why: str) -> LearnedMixture:
+    """The mixture by EM, and why it is."""
+    size, n_runs = learned.chosen["n_components"], learned.chosen["n_runs"]
+    place = name_of_structure(_n_splits(learned))
+    learned.chosen["explanation"] = f"{components(size)} x {n_runs} runs on {place}: {why}"
+    return learned
+
+
+def _prefixes_for_networks(
+    rows: Prepared, job: Job, effort: NetworkEffort, settings: list[Setting], best: Setting
+) -> list[_Prefix]:
+    """Independent variables, the first circuit, the best for EM and the one before it.
+
+    On a GPU, short runs of networks on all of them take seconds, and say which.
+    """
+    found = {setting.n_splits: setting.data.single for setting in settings if setting.parts}
+    lengths = sorted(found)
+    if not _is_on_gpu(job.task):
+        grown = [setting for setting in settings if setting.n_splits != INDEPENDENT]
+        most = max(grown or settings, key=lambda setting: setting.valid).n_splits
+        shorter = [n for n in lengths if n <= most]
+        lengths = list(dict.fromkeys([*shorter[:2], *shorter[-2:]]))
+    prefixes = [_Prefix(n_splits, found[n_splits]) for n_splits in lengths]
+    prefixes = [prefix for prefix in prefixes if prefix.can_learn(effort)]
+    if _is_on_gpu(job.task) and len(prefixes) > 1:
+        prefixes = _race(rows, job, effort, prefixes, best)
+    return prefixes
+
+
+def _race(
+    rows: Prepared, job: Job, effort: NetworkEffort, prefixes: list[_Prefix], best: Setting
+) -> list[_Prefix]:
+    """The most promising prefixes by short runs, the best first.
+
+    Of too many, the longest goes that is not better than all shorter ones by a standard error: on
+    those, an average of several networks gains more. Otherwise the worst goes.
+    """
+    weight, by_em = rows.valid.weights, _group(rows, "em", best.n_splits, best.mixture())
+    total = job.task.options.max_seconds
+    log_p = {}
+    for prefix in prefixes:
+        method = prefix.methods(effort)[0]
+        short = replace(method, n_runs=1, max_iter=-(-method.max_iter // SHORT))
+        seconds = None if total is None else SHORT_RUN * total
+        words = f"{name_of_structure(prefix.n_splits)}, "
+        group, history = _learn_network(rows, job, prefix, short, POINTS[:1], seconds, words)
+        if history.stopped_because == "interrupted":
+            raise KeyboardInterrupt
+        log_p[prefix] = log_p_together([by_em, group], weight)
+    score = {one: float(np.average(log_p[one], weights=weight)) for one in log_p}
+    kept = sorted(log_p, key=lambda one: one.n_splits)
+    while len(kept) > MOST_PREFIXES:
+        out = min(kept, key=lambda one: score[one])
+        for i in range(1, len(kept)):
+            rival = max(kept[:i], key=lambda one: score[one])
+            if gain_in_errors(log_p[kept[i]] - log_p[rival], weight) < BETTER:
+                out = kept[i]
+        kept.remove(out)
+    return sorted(kept, key=lambda one: -score[one])
+
+
+def _learn_network(
+    rows: Prepared,
+    job: Job,
+    prefix: _Prefix,
+    method: Continuous,
+    sizes: Sequence[int],
+    max_seconds: float | None,
+    words: str,
+) -> tuple[Group, MixtureHistory]:
+    """One network on a prefix, which is a trial."""
+    started = now()
+    mixture, history = _fit_networks(rows, job, prefix.structure, method, sizes, max_seconds, words)
+    group = _group(rows, "continuous", prefix.n_splits, mixture)
+    valid = float(np.average(group.log_p, weights=rows.valid.weights))
+    seconds = now() - started
+    size = mixture.n_components
+    _tell(job, Trial(prefix.n_splits, size, 1, 0.0, valid, seconds, "continuous"))
+    return group, history
+
+
+def _learn_networks(
+    rows: Prepared, job: Job, effort: NetworkEffort, prefixes: list[_Prefix], room: int
+) -> tuple[list[Group], MixtureHistory]:
+    """Networks one after another, while there is time; an interrupt leaves those so far.
+
+    The first ones, on the best prefix, say which method is best.
+    """
+    n_edges = max(prefix.structure.n_edges for prefix in prefixes)
+    most = max(1, min(room, MOST_NUMBERS // n_edges))
+    n_runs = max(1, min(_n_networks(effort, prefixes), most // FEWEST_POINTS))
+    n_runs = min(n_runs, room)
+    sizes = _points(max(1, min(most // n_runs, MOST_POINTS)))
+    weight, work = rows.valid.weights, effort.work
+    groups: list[Group] = []
+    scores: list[float] = []
+    history, seconds = MixtureHistory(), 0.0  # of the last network
+    try:
+        while len(groups) < n_runs and history.stopped_because != "interrupted":
+            started, left = now(), job.clock.left()
+            if groups and left is not None and left < ANOTHER * seconds:
+                break
+            place, prefix = len(groups), prefixes[0]
+            if place >= len(effort.methods):
+                place = int(np.argmax(scores[: len(effort.methods)]))
+                prefixes = [one for one in prefixes if one.work(effort, place) <= work]
+                if not prefixes:
+                    break
+                prefix = _next_prefix(prefixes, groups, weight)
+            method = replace(prefix.methods(effort)[place], n_runs=1)
+            words = f"network {len(groups) + 1} of {n_runs}, "
+            group, history = _learn_network(rows, job, prefix, method, sizes, left, words)
+            groups.append(group)
+            seconds = now() - started
+            work -= prefix.work(effort, place)
+            scores.append(float(np.average(group.log_p, weights=weight)))
+    except KeyboardInterrupt:
+        history.stopped_because = "interrupted"
+    return groups, history
+
+
+def _n_networks(effort: NetworkEffort, prefixes: Sequence[_Prefix]) -> int:
+    """How many networks there is work for: one on each prefix, and then on the cheapest."""
+    left, n_networks = effort.work, 0
+    costs = [prefix.work(effort, 0) for prefix in prefixes]
+    for cost in costs:
+        if cost <= left:
+            left, n_networks = left - cost, n_networks + 1
+    return max(1, min(n_networks + int(left / min(costs)), effort.n_networks))
+
+
+def _next_prefix(
+    prefixes: Sequence[_Prefix], groups: Sequence[Group], weight: FloatArray
+) -> _Prefix:
+    """Where the next network learns: each prefix has networks in proportion to their share."""
+    shares = shares_of(groups, weight)
+
+    def share_with_one_more(prefix: _Prefix) -> float:
+        own = [group.n_splits == prefix.n_splits for group in groups]
+        return float(shares[own].sum() / (sum(own) + 1)) if any(own) else np.inf
+
+    return max(prefixes, key=share_with_one_more)

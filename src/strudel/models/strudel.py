@@ -19,7 +19,7 @@ from strudel.data.argument_checks import check_choice, check_common_options, che
 from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
 from strudel.learning.fit import SampledRows, fit_circuit, fit_mixture
-from strudel.learning.mixture_learner import MOST_FREE, MOST_OF_ALL, STRUCTURE_SHARE, MixtureTask
+from strudel.learning.learn_mixture import MOST_FREE, MOST_OF_ALL, STRUCTURE_SHARE, MixtureTask
 from strudel.learning.mixtures.choose import Trial
 from strudel.learning.options import (
     ACCURATE,
@@ -410,8 +410,8 @@ class Strudel(StrudelOptions, DensityEstimator):
     def _task(self, has_valid: bool, is_partitioned: bool = False) -> MixtureTask:
         """What is asked for, checked."""
         method = named_options("method", self.method, METHODS)
-        if isinstance(method, Auto):
-            method = self._automatic(method, is_partitioned)
+        if isinstance(method, Auto) and not isinstance(self.n_components, str):
+            method = EM()  # nothing is to be chosen
         check_count("max_components", self.max_components, may_be_none=True)
         most = self.max_components
         if most is None:
@@ -446,8 +446,7 @@ class Strudel(StrudelOptions, DensityEstimator):
         is_chosen = self.max_splits is None or not isinstance(n_components, int)
         search = self._search_options(is_chosen)
         n_splits: Any = "auto" if is_chosen else search.max_splits
-        is_automatic = isinstance(method, Auto) and method.continuous is None
-        effort = EFFORTS[self.preset or "default"] if is_automatic else ACCURATE
+        effort = EFFORTS[self.preset or "default"] if isinstance(method, Auto) else ACCURATE
         return MixtureTask(n_components, n_splits, method, most, search, options, effort=effort)
 
     def _sizes(self, method: Method, most: int) -> Any:
@@ -468,17 +467,6 @@ class Strudel(StrudelOptions, DensityEstimator):
                 f"{self.method!r}."
             )
         return tuple(int(size) for size in sizes) if len(sizes) > 1 else int(sizes[0])
-
-    def _automatic(self, method: Auto, is_partitioned: bool) -> Method:
-        """What "auto" stands for: EM, where nothing is to be chosen."""
-        is_chosen = self.n_components == "auto"
-        if method.continuous is not None:
-            need_torch("The method auto with options of continuous")
-            if not is_chosen or is_partitioned:
-                raise ValueError(
-                    "Auto(continuous=...) needs n_components='auto' and a table in memory."
-                )
-        return method if is_chosen else EM()
 
     def _device(self, method: Method, is_partitioned: bool) -> Any:
         """Where components learn; None for the CPU."""

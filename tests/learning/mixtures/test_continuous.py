@@ -19,7 +19,6 @@ from strudel.tables import TableEncoder
 
 torch = pytest.importorskip("torch")
 
-from strudel.learning import learn_continuous
 from strudel.learning.mixtures import networks
 from strudel.learning.mixtures.networks import (
     ALIKE,
@@ -383,7 +382,7 @@ def test_short_runs_that_choose_a_structure_do_not_warn(monkeypatch):
             warnings.warn("alike", AlikeComponentsWarning, stacklevel=1)
         return fit_continuous_mixture(*arguments, method=method, **others)
 
-    monkeypatch.setattr(learn_continuous, "fit_continuous_mixture", warn_if_short)
+    monkeypatch.setattr(networks, "fit_continuous_mixture", warn_if_short)
     X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
     model = estimator(n_components=16, max_splits=None).fit(X, X_valid=V)
     assert len(model.trials_) > 1

@@ -278,7 +278,7 @@ def test_the_structure_grows_on_only_where_that_is_worth_it(
     device, least_gain, is_all, monkeypatch
 ):
     X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
-    monkeypatch.setattr("strudel.learning.mixture_learner.STAGES", (2, 5, None))
+    monkeypatch.setattr("strudel.learning.learn_mixture.STAGES", (2, 5, None))
     monkeypatch.setattr("strudel.learning.mixtures.choose.WORTH_GROWING", least_gain)
     options = {"n_components": 2, "method": "em", "random_state": 0}
     here = Strudel(**options).fit(X, X_valid=V)

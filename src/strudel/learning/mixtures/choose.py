@@ -1,7 +1,9 @@
-"""Choose a mixture on validation rows: how many splits, how many components, how many runs.
+"""Choose mixtures on validation rows, and average several.
 
-In:  the circuits a structure search passes, and training and validation rows.
-Out: the winning `Mixture`, and every trial.
+In:  the circuits a structure search passes, and training and validation rows; or mixtures on
+     structures of which the finest is made of all others by splits and clones.
+Out: how many splits, components and runs a `Mixture` should have, and every trial; or one `Mixture`
+     on the finest structure, with the weights that suit validation rows best.
 
 Successive halving: all settings get one short run; the best third gets more runs, longer ones, and
 so on, until one setting is left that is filled up with runs to the largest size allowed. Runs of a
@@ -23,6 +25,7 @@ import numpy as np
 
 from strudel._compiling import now
 from strudel._types import FloatArray
+from strudel.algebra.finer_structure import on_finer_structure
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
@@ -38,6 +41,10 @@ COLUMNS = 1024  # components that learn side by side
 TOLERANCE = 1e-5  # steps that gain a smaller share of the likelihood do not count as better
 PER_ROW = 3  # most components of all runs for every distinct row
 FEW_RUNS = 4  # with fewer, the short run of the first round would still be heard
+WEIGHT_STEPS = 300  # of EM on validation rows, for a handful of weights
+SURE = 2.0  # standard errors of what a kind must gain where it was chosen on the same rows
+NO_SHARE = 0.005  # of the weight: what has less is left out
+NOTHING = 1e-4  # nats per row that are not worth more components
 WORTH_GROWING = 0.01  # of the likelihood: with a smaller gain, longer prefixes hardly win
 
 
@@ -363,3 +370,104 @@ def components(n: int, kind: str = "") -> str:
 def name_of_structure(n_splits: int) -> str:
     """A structure in words."""
     return "independent columns" if n_splits == INDEPENDENT else f"a {n_splits}-split structure"
+
+
+# Several mixtures become one
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """A mixture that takes part in the average."""
+
+    kind: str
+    n_splits: int
+    mixture: Mixture
+    log_p: FloatArray  # of the validation rows
+
+
+def shares_of(groups: Sequence[Group], weight: FloatArray, virtual_rows: float = 0.0) -> FloatArray:
+    """The weights of mixtures with which validation rows are most likely, by EM.
+
+    `virtual_rows` are divided evenly among the mixtures, so that few rows do not decide alone.
+    """
+    likelihood = np.column_stack([group.log_p for group in groups])
+    likelihood = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+    even = np.full(len(groups), 1.0 / len(groups))
+    share = even
+    for _ in range(WEIGHT_STEPS):
+        joint = likelihood * share
+        count = weight @ (joint / joint.sum(axis=1, keepdims=True)) + virtual_rows * even
+        share = count / (weight.sum() + virtual_rows)
+    return share
+
+
+def log_p_together(
+    groups: Sequence[Group], weight: FloatArray, virtual_rows: float = 0.0
+) -> FloatArray:
+    """Log-likelihoods of rows under the average of mixtures that is best for them."""
+    return log_p_of(groups, shares_of(groups, weight, virtual_rows))
+
+
+def log_p_of(groups: Sequence[Group], shares: FloatArray) -> FloatArray:
+    """Log-likelihoods of the validation rows under an average of mixtures."""
+    log_p = np.column_stack([group.log_p for group in groups])
+    with np.errstate(divide="ignore"):
+        log_share = np.log(shares)
+    found: FloatArray = np.logaddexp.reduce(log_p + log_share, axis=1)
+    return found
+
+
+def gain_in_errors(gain: FloatArray, weight: FloatArray) -> float:
+    """What rows gain on average, in standard errors."""
+    share = weight / weight.max()  # whose squares neither vanish nor overflow
+    mean = np.average(gain, weights=share)
+    error = np.sqrt(np.sum((share * (gain - mean)) ** 2)) / share.sum()
+    return float(mean / max(error, NOTHING))
+
+
+def that_count(
+    groups: list[Group], weight: FloatArray, kinds: Sequence[str], virtual_rows: float = 0.0
+) -> list[Group]:
+    """The groups without that of some kinds which makes validation rows more likely least surely.
+
+    All of them where it is sure of each: the mixtures were chosen on the same rows. On nltcs, EM
+    gains 0.001 nats there, and loses 0.003 on test rows.
+    """
+    log_p, least, lowest = log_p_together(groups, weight, virtual_rows), groups, SURE
+    for kind in kinds:
+        others = [group for group in groups if group.kind != kind]
+        if others:
+            gain = log_p - log_p_together(others, weight, virtual_rows)
+            if gain_in_errors(gain, weight) < lowest:
+                lowest, least = gain_in_errors(gain, weight), others
+    return least
+
+
+def that_matter(groups: Sequence[Group], shares: FloatArray) -> tuple[list[Group], FloatArray]:
+    """The groups without those of hardly any weight, and their shares."""
+    kept = shares >= NO_SHARE
+    matter = [group for group, is_kept in zip(groups, kept, strict=True) if is_kept]
+    return matter, shares[kept] / shares[kept].sum()
+
+
+def longest(groups: Sequence[Group]) -> Group:
+    """One on the longest prefix."""
+    return max(groups, key=lambda group: group.n_splits)
+
+
+def weighted_average(groups: Sequence[Group], shares: FloatArray) -> Mixture:
+    """One mixture, on the longest prefix."""
+    finest = longest(groups).mixture.structure
+    mixtures = [on_finer_structure(group.mixture, finest) for group in groups]
+    known = [group.mixture.known for group in groups if group.mixture.known is not None]
+    return Mixture(
+        finest,
+        np.hstack([mixture.edge_log_theta for mixture in mixtures]),
+        np.concatenate(
+            [
+                mixture.log_weight + np.log(one)
+                for mixture, one in zip(mixtures, shares, strict=True)
+            ]
+        ),
+        np.hstack(known) if len(known) == len(groups) else None,
+    )
