@@ -118,27 +118,21 @@ def memory_for(n_arrays):
         yield made
 
 
-FITS = {
-    "circuit": Strudel(n_components=1, random_state=0, max_splits=3),
-    "mixture": Strudel(n_components=2, max_splits=1, method=EM(max_iter=3), random_state=0),
-}
+FIT = Strudel(n_components=2, max_splits=1, method=EM(max_iter=3), random_state=0)
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("name", FITS)
-def test_an_allocation_that_fails_anywhere_in_a_fit_leaves_nothing_torn(
-    tmp_path, monkeypatch, name
-):
+def test_an_allocation_that_fails_anywhere_in_a_fit_leaves_nothing_torn(tmp_path, monkeypatch):
     X, Y = rows_of_kinds(seed=1, n_rows=30, n_vars=4), rows_of_kinds(n_rows=40, n_vars=4)
-    before, wanted = clone(FITS[name]).fit(X), clone(FITS[name]).fit(Y)
+    before, wanted = clone(FIT).fit(X), clone(FIT).fit(Y)
     path = tmp_path / "fit.strudel"
     monkeypatch.setattr("strudel.learning.progress.SECONDS", 0.0)
     with memory_for(0) as made:
-        clone(FITS[name]).fit(Y, save_to=path)
+        clone(FIT).fit(Y, save_to=path)
     assert made[0] > 50
     path.unlink()
-    for n_arrays in np.linspace(1, made[0], 14).astype(int).tolist():
-        model = clone(FITS[name]).fit(X)
+    for n_arrays in np.linspace(1, made[0], 6).astype(int).tolist():
+        model = clone(FIT).fit(X)
         with memory_for(n_arrays), suppress(MemoryError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(Y, save_to=path)

@@ -331,40 +331,7 @@ def test_types_of_a_lazy_frame_have_room_for_what_is_filled_in(models, strategy)
                 assert found.tolist() == wanted.tolist()
 
 
-@pytest.mark.compiled
-def test_an_untyped_column_keeps_numbers_that_are_not_whole(models):
-    table = people(60).astype({"age": object})
-    table.loc[40, "age"] = 30.5
-    with dask.config.set({"dataframe.convert-string": False}):
-        best, _ = most_probable_state(models[0], dd.from_pandas(table, npartitions=3))
-        assert best.compute()["age"].tolist() == table["age"].tolist()
-
-
 def test_an_imputer_draws_other_numbers_in_every_block():
     imputer = StrudelImputer(CIRCUIT, strategy="sample", random_state=0).fit(ROWS)
     filled = imputer.transform(da.full((80, 4), np.nan, chunks=(40, 4))).compute()
     assert not np.array_equal(filled[:40], filled[40:])
-
-
-def test_answers_can_be_written_to_zarr(tmp_path):
-    zarr = pytest.importorskip("zarr")
-    log_marginal(CIRCUIT, da.from_array(PARTLY, chunks=(10, 4))).to_zarr(tmp_path / "scores.zarr")
-    stored = zarr.open_array(tmp_path / "scores.zarr", mode="r")
-    np.testing.assert_allclose(stored[:], log_marginal(CIRCUIT, PARTLY))
-
-
-@pytest.mark.compiled
-@pytest.mark.filterwarnings("ignore:The inplace keyword")  # Dask's own
-def test_answers_can_be_written_to_parquet(models, tmp_path):
-    pytest.importorskip("pyarrow")
-    partly = with_gaps(people(60))
-    lazy = dd.from_pandas(partly, npartitions=3)
-    lazy.assign(score=log_marginal(models[0], lazy)).to_parquet(tmp_path / "scores")
-    back = dd.read_parquet(tmp_path / "scores").compute()
-    np.testing.assert_allclose(back["score"], log_marginal(models[0], partly))
-    assert back["age"].equals(partly["age"])
-    best, _ = most_probable_state(models[0], lazy)
-    best.to_parquet(tmp_path / "best")
-    wanted, _ = most_probable_state(models[0], partly)
-    back = dd.read_parquet(tmp_path / "best").compute()
-    assert back["colour"].tolist() == wanted["colour"].tolist()
