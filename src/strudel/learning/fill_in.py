@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -31,7 +31,8 @@ from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.marginal import log_marginal
 from strudel.queries.model import Model
 from strudel.tables.coded_column import CodedColumn
-from strudel.tables.columns import RawColumn
+from strudel.tables.columns import RawColumn, read_columns
+from strudel.tables.encoder import take_rows
 from strudel.tables.table_code import TableCode
 
 MOST_WORK = 120_000_000  # values of all columns that are hidden, times edges and components
@@ -177,10 +178,9 @@ def numbers_of(code: TableCode, raws: Sequence[RawColumn]) -> list[FloatArray | 
 
 def learn_fill_regressions(
     model: Model,
-    columns: Sequence[CodedColumn],
-    numbers: Numbers,
-    rows: FloatArray,
-    sample_weight: FloatArray | None,
+    code: TableCode,
+    X: Any,
+    sample_weight: Any,
     rng: np.random.Generator,
     target: int | None = None,
 ) -> FillRegressions | None:

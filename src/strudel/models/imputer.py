@@ -419,7 +419,7 @@ def _corrected_values(
 
 
 def _shares(
-    model: Model, columns: Sequence[Column], rows: FloatArray
+    model: Model, columns: Sequence[CodedColumn], rows: FloatArray
 ) -> tuple[AnyArray, AnyArray, list[FloatArray]]:
     """Which rows have gaps, the place of each among those, and their values' probabilities."""
     is_open = np.asarray(np.isnan(rows).any(axis=1))

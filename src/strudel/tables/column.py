@@ -199,7 +199,7 @@ class Column:
     @cached_property
     def cell_values(self) -> tuple[Any, ...]:
         """What stands for each cell: its value, or the median of what a region leaves of it."""
-        if not self.region:
+        if not self.region or not self.is_numeric:
             return self.values
         is_cut = self.cells.cell_mass < replace(self, region=()).cells.cell_mass
         medians = self.cells.medians(is_cut)
