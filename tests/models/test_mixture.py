@@ -388,7 +388,7 @@ def interrupt(monkeypatch, owner, name, call):
 )
 def test_an_interrupt_of_the_structure_search_keeps_the_circuit(monkeypatch, params):
     is_greedy = "max_splits" in params or "search" in params
-    interrupt(monkeypatch, *((run, "pick_edge") if is_greedy else (run.ScoredSearch, "next")), 6)
+    interrupt(monkeypatch, *((run, "pick_edge") if is_greedy else (run.BestFirstSearch, "next")), 6)
     with pytest.warns(InterruptedWarning, match="best model so far"):
         model = Strudel(**{"n_components": 10, "random_state": 0} | params).fit(clusters(0))
     assert model.circuit_.n_components == model.chosen_["n_components"] == 1

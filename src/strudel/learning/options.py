@@ -86,7 +86,7 @@ EdgeScore = Literal["flow", "random"]
 VariableScore = Literal["mutual_information", "random", "gain"]
 TieRule = Literal["root_first", "depth_first"]
 Copies = Literal["minimal", "depth", "complete"]
-OperationScore = Literal["per_edge", "gain", "heuristic"]
+OperationScore = Literal["per_edge", "gain"]
 Sides = Literal["left", "both"]
 Init = Literal["chow_liu", "independent"]
 CircuitSmoothing = Literal["uniform", "hierarchical"]
@@ -185,11 +185,8 @@ class LearnPSDD(Search):
         operation reaches stay shared.
     copy_levels : int, default=3
         Levels for ``copies="depth"``.
-    operation_score : {"per_edge", "gain", "heuristic"} or Greedy, default="per_edge"
-        The best operation raises the training log-likelihood most per new edge, or most in total;
-        or it is the split that the greedy search would make, which needs ``clones=False`` and
-        ``split_sides="both"``. A `Greedy` object sets its scores, for example
-        ``Greedy(edge_score="random")``.
+    operation_score : {"per_edge", "gain"}, default="per_edge"
+        The best operation raises the training log-likelihood most per new edge, or most in total.
     split_sides : {"left", "both"}, default="left"
         Split only on variables below the left child of an edge (its prime), or on any.
     clones : bool, default=True
@@ -202,7 +199,7 @@ class LearnPSDD(Search):
 
     copies: Copies = "depth"
     copy_levels: int = 3
-    operation_score: OperationScore | Greedy = "per_edge"
+    operation_score: OperationScore = "per_edge"
     split_sides: Sides = "left"
     clones: bool = True
 
@@ -211,34 +208,8 @@ class LearnPSDD(Search):
         super().check()
         check_choice("copies", self.copies, get_args(Copies))
         check_count("copy_levels", self.copy_levels, 0)
-        greedy = self.operation_score
-        if isinstance(greedy, Greedy):
-            greedy.check()
-            if greedy != Greedy(
-                edge_score=greedy.edge_score,
-                variable_score=greedy.variable_score,
-                tie_rule=greedy.tie_rule,
-            ):
-                raise ValueError(
-                    "operation_score takes edge_score, variable_score and tie_rule of a Greedy; "
-                    "what is copied, and which rows are searched, are options of LearnPSDD itself."
-                )
-        else:
-            check_choice("operation_score", greedy, get_args(OperationScore))
+        check_choice("operation_score", self.operation_score, get_args(OperationScore))
         check_choice("split_sides", self.split_sides, get_args(Sides))
-        if self.heuristic is not None and (self.clones or self.split_sides != "both"):
-            raise ValueError(
-                'operation_score="heuristic" chooses among all splits and nothing else: it '
-                f'needs clones=False and split_sides="both", but clones is {self.clones!r} and '
-                f"split_sides is {self.split_sides!r}."
-            )
-
-    @property
-    def heuristic(self) -> Greedy | None:
-        """The greedy search that chooses the splits, if there is one."""
-        if isinstance(self.operation_score, Greedy):
-            return self.operation_score
-        return Greedy() if self.operation_score == "heuristic" else None
 
 
 @dataclass(kw_only=True)
@@ -323,10 +294,7 @@ class SearchOptions:
         Virtual rows per cell in mutual information. LearnPSDD learns its vtree without any.
     smoothing : {"uniform", "hierarchical"}
         What parameters are smoothed towards: equal ones for all edges of a sum; or, for a copied
-        sum, the parameters of the sum it was copied from.
-    smoothing_strength : float or "auto"
-        How strongly copies are smoothed, in virtual rows per sum; "auto" chooses on validation
-        rows.
+        sum, the parameters of the sum it was copied from, as strongly as the validation rows like.
     columns : sequence of ColumnCode, optional
         Groups of variables that only hold the codes of a column's values, such as the columns of a
         `TableCode`; variables that no group holds are free. The first circuit is then a tree over
@@ -344,7 +312,6 @@ class SearchOptions:
     pseudocount: float = 1.0
     alpha: float = 1.0
     smoothing: CircuitSmoothing = "uniform"
-    smoothing_strength: float | Literal["auto"] = "auto"
     columns: Sequence[Any] | None = None
 
     def __post_init__(self) -> None:
@@ -368,7 +335,6 @@ class SearchOptions:
         check_size("max_seconds", self.max_seconds, may_be_none=True)
         check_size("pseudocount", self.pseudocount)
         check_size("alpha", self.alpha)
-        check_size("smoothing_strength", self.smoothing_strength, may_be_auto=True)
 
     def check_ends(self, has_valid: bool) -> None:
         """Refuse a search that neither validation rows nor a limit would stop."""

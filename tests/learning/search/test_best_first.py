@@ -14,12 +14,11 @@ from strudel import Strudel, log_likelihood
 from strudel.circuits import compile_factorized, compute_flows
 from strudel.data.bits import pack_columns
 from strudel.learning import SearchOptions, learn_structure
-from strudel.learning import search_options as searches
+from strudel.learning import options as searches
 from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply, replay
 from strudel.learning.growing.growth import ALIVE, N_EDGES, places_in, rows_through, undecided
-from strudel.learning.search.best_first import LONG, BestFirstPolicy, Gains, split_gains
+from strudel.learning.search.best_first import LONG, BestFirstSearch, Gains, split_gains
 from strudel.learning.search.learn_structure import entrants, first_circuit, grow
-from strudel.learning.search.scored_search import ScoredSearch
 from strudel.trees import random_vtree
 
 
@@ -60,7 +59,7 @@ def train_total(growing):
 
 
 def best_first(growing, min_rows):
-    return ScoredSearch(growing, BestFirstPolicy(growing, min_rows=min_rows))
+    return BestFirstSearch(growing, min_rows=min_rows)
 
 
 def grown(seed, n_operations, n_vars=7, start=None, **options):
@@ -223,12 +222,9 @@ def test_clones_need_fewer_edges_than_splits_alone():
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("search", ["greedy", "best_first"])
-@pytest.mark.parametrize("strength", ["auto", 5.0])
-def test_history_holds_what_the_returned_circuit_reaches(search, strength):
+def test_history_holds_what_the_returned_circuit_reaches(search):
     rows = clusters(7, n_rows=400)
-    options = search_options(
-        search=search, smoothing="hierarchical", smoothing_strength=strength, patience=10
-    )
+    options = search_options(search=search, smoothing="hierarchical", patience=10)
     circuit, history = learn_structure(rows[:300], rows[300:], search=options)
     assert history.valid[history.best] == history.valid.max()
     assert log_likelihood(circuit, rows[300:]).mean() == pytest.approx(history.valid.max())
@@ -240,9 +236,7 @@ def test_history_holds_what_the_returned_circuit_reaches(search, strength):
 @pytest.mark.parametrize("copy_depth", [2, 4])
 def test_deeper_copies_are_drawn_to_their_originals_also(copy_depth):
     rows = clusters(8, n_rows=100, n_vars=6)
-    options = search_options(
-        copy_depth=copy_depth, smoothing="hierarchical", smoothing_strength=5.0, max_splits=8
-    )
+    options = search_options(copy_depth=copy_depth, smoothing="hierarchical", max_splits=8)
     circuit, _ = learn_structure(rows, rows, search=options)
     assert np.exp(log_likelihood(circuit, all_rows(circuit.n_vars))).sum() == pytest.approx(1)
 
@@ -310,7 +304,6 @@ def test_without_validation_rows_the_last_circuit_is_returned():
     [
         ({"search": "worst_first"}, "search must be one of"),
         ({"smoothing": "none"}, "smoothing must be one of"),
-        ({"smoothing_strength": -1.0}, "smoothing_strength must be"),
     ],
 )
 def test_bad_options_are_named(options, words):

@@ -1,8 +1,8 @@
 """Best-first search: of all splits and clones, the one that gains most for what it costs.
 
 In:  a `GrowingCircuit`.
-Out: `BestFirstPolicy`, by which `ScoredSearch` finds the next operation; `Gains`: the best context
-     of every sum, the best variable of every edge, each with its exact gain per new parameter.
+Out: `BestFirstSearch.next()`, the operation to do; `Gains`: the best context of every sum, the best
+     variable of every edge, each with its exact gain per new parameter.
 
 A split of an edge on a variable makes new choices; a clone lets an old choice depend on more. Both
 are scored by the exact gain of training likelihood per new parameter, from counts alone. Every
@@ -38,7 +38,7 @@ from strudel.learning.growing.growth import (
     undecided,
     words_in,
 )
-from strudel.learning.search.scored_search import Policy
+from strudel.learning.search.scored_search import ScoredSearch
 
 FALL = 0.1  # when the best score has fallen to this share, find all scores again
 LOWEST = 0.1  # nats per parameter: below, nothing is learned that lasts
@@ -52,8 +52,8 @@ N_PRICED = 3  # the best of them, for which the copied edges are counted also
 EDGE_PRICE = 0.05  # of an edge without rows, in parameters; else circuits grow and learn nothing
 
 
-class BestFirstPolicy(Policy):
-    """Gains per parameter; a clone serves one edge."""
+class BestFirstSearch(ScoredSearch):
+    """By gain per new parameter; a clone serves one edge, and only sums of one edge lie between."""
 
     PREFERS_CLONES = True
 
@@ -65,55 +65,42 @@ class BestFirstPolicy(Policy):
         min_rows: float = 20.0,
         gains: Gains | None = None,
     ) -> None:
-        self.growing = growing
-        self.clones = clones
-        self.min_rows = float(min_rows)
         self.gains = gains or Gains(growing)
+        super().__init__(growing, clones=clones, min_rows=min_rows)
 
-    def score_clones(self, nodes: AnyArray, node_score: FloatArray, node_edges: IntArray) -> None:
-        """By gain per new parameter, for the best edge above."""
-        self.gains.of_clones(nodes, node_score, node_edges)
+    def _best_clones(self, nodes: AnyArray) -> None:
+        self.gains.of_clones(nodes, self.node_score, self.node_edges)
 
-    def score_splits(self, edges: AnyArray, edge_score: FloatArray, edge_place: IntArray) -> None:
-        """By gain per new parameter, with something for copied edges."""
-        self.gains.of_splits(edges, edge_score, edge_place)
+    def _best_splits(self, edges: AnyArray) -> None:
+        self.gains.of_splits(edges, self.edge_score, self.edge_place)
 
-    def clone(self, node: int, edges: IntArray) -> Operation:
-        """For one edge; only sums of one edge may lie between."""
+    def _clone(self, node: int, edges: IntArray) -> Operation:
         return Operation(int(edges), target=node)
 
-    def split(self, edge: int, place: int) -> Operation:
-        """With the copies that it must make."""
+    def _split(self, edge: int, place: int) -> Operation:
         return Operation(edge, place=place)
 
-    def sums_to_score(self, first_node: int, first_edge: int) -> AnyArray:
-        """The new sums, and those that new edges lead to."""
+    def _sums_to_score(self) -> AnyArray:  # the new ones, and those that new edges lead to
         g = self.growing.growth
         found = np.empty(len(g.node), dtype=np.int32)
-        return found[: _sums_with_new_contexts(g, first_node, first_edge, found)]
+        return found[: _sums_with_new_contexts(g, self._n_nodes, self._n_edges, found)]
 
-    def edges_to_score(self) -> AnyArray:
-        """All of them, so that those that died lose their score."""
+    def _edges_to_score(self) -> AnyArray:  # all, so that those that died lose their score
         return np.arange(self.growing.growth.size[N_EDGES])
 
-    def clone_changed(self, node: int) -> int:
-        """With every operation."""
+    def _clone_changed(self, node: int) -> int:  # with every operation
         return self.growing.n_splits
 
-    def split_changed(self, edge: int) -> int:
-        """With every operation."""
+    def _split_changed(self, edge: int) -> int:
         return self.growing.n_splits
 
-    def must_renew(self, best: float, level: float, *, is_new: bool) -> bool:
-        """When the best score has fallen to a tenth, down to the lowest that counts."""
-        return level > LOWEST and best <= max(FALL * level, LOWEST)
+    def _must_renew(self, best: float) -> bool:
+        return self._level > LOWEST and best <= max(FALL * self._level, LOWEST)
 
-    def new_level(self, best: float, level: float) -> float:
-        """A tenth of the last one, or less."""
-        return min(FALL * level, best)
+    def _new_level(self, best: float) -> float:  # a tenth of the last one, or less
+        return min(FALL * self._level, best)
 
-    def is_worth_it(self, best: float) -> bool:
-        """Whether it gains enough per parameter."""
+    def _is_worth_it(self, best: float) -> bool:
         return best > LOWEST
 
 

@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._compiling import now
-from strudel._types import NONE, AnyArray
+from strudel._types import AnyArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
 from strudel.circuits.flows import flow_log_likelihood
@@ -44,10 +44,9 @@ from strudel.learning.options import (
 )
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.progress import History, offer
-from strudel.learning.search.best_first import BestFirstPolicy, Gains
+from strudel.learning.search.best_first import BestFirstSearch, Gains
 from strudel.learning.search.greedy import VariablePicker, pick_edge
-from strudel.learning.search.learnpsdd import LearnPsddPolicy, copied_levels
-from strudel.learning.search.scored_search import Policy, ScoredSearch
+from strudel.learning.search.learnpsdd import LearnPsddSearch
 from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.column_tree import learn_column_tree
@@ -165,7 +164,7 @@ class Grown(NamedTuple):
         """The best circuit with its parameters, and the history that led there."""
         search = self.search
         if search.smoothing == "hierarchical":
-            return shrink(self.make, self.operations, search.smoothing_strength, self.history)
+            return shrink(self.make, self.operations, self.history)
         best = self.growing.snapshot(self.history.best)
         return fit_parameters(best, self.train, pseudocount=search.pseudocount), self.history
 
@@ -199,7 +198,7 @@ def grow(
 
     def make(
         first: Circuit,
-        strength: float | None = first_strength(search),
+        strength: float | None = None if search.smoothing == "uniform" else MIDDLE,
         valid: BitMatrix = valid_bits,
     ) -> GrowingCircuit:
         return GrowingCircuit(
@@ -421,38 +420,22 @@ class Run:
         return fit_parameters(best, self._rows, pseudocount=self.search.pseudocount)
 
     @property
-    def _has_scores(self) -> bool:
-        kind = self.search.search
-        return isinstance(kind, BestFirst) or (
-            isinstance(kind, LearnPSDD) and kind.heuristic is None
-        )
-
-    @property
     def best_likelihood(self) -> float:
         """Mean log-likelihood of the validation rows under the best circuit so far."""
         return self.history.best_score
 
     def _chooser(self) -> Callable[[], Operation | None]:
         """What says which operation comes next."""
-        growing, rng = self.growing, self.rng
-        kind: Any = self.search.search
-        if self._has_scores:
-            policy: Policy
-            if isinstance(kind, BestFirst):
-                policy = BestFirstPolicy(growing, clones=kind.clones, gains=self._gains())
-            else:
-                policy = LearnPsddPolicy(growing, kind)
-            return ScoredSearch(growing, policy).next
-        n_levels = NONE
+        growing, rng, kind = self.growing, self.rng, self.search.search
+        if isinstance(kind, BestFirst):
+            return BestFirstSearch(growing, clones=kind.clones, gains=self._gains()).next
         if isinstance(kind, LearnPSDD):
-            n_levels, kind = copied_levels(growing, kind), kind.heuristic
+            return LearnPsddSearch(growing, kind).next
         pick_place = self._place_picker(kind.variable_score)
 
         def next_split() -> Operation | None:
             edge = pick_edge(growing, kind.edge_score, rng, kind.tie_rule)
-            if edge is None:
-                return None
-            return Operation(edge, pick_place(edge), n_levels=n_levels)
+            return None if edge is None else Operation(edge, pick_place(edge))
 
         return next_split
 
@@ -512,28 +495,18 @@ def _stopped(runs: list[Run]) -> Run:
     return best
 
 
-def first_strength(search: SearchOptions) -> float | None:
-    """How strongly copies are drawn while the structure is sought; None for uniform smoothing."""
-    if search.smoothing == "uniform":
-        return None
-    return MIDDLE if search.smoothing_strength == "auto" else float(search.smoothing_strength)
-
-
 def shrink(
-    make: Callable[..., GrowingCircuit],
-    operations: list[Operation],
-    strength: float | Literal["auto"],
-    history: History,
+    make: Callable[..., GrowingCircuit], operations: list[Operation], history: History
 ) -> tuple[Circuit, History]:
     """The best circuit on the way, with its parameters, and the history with those parameters.
 
     `make` gives the growing circuit before the first operation, for a strength: virtual rows per
     copied sum. The history is that of the search, for the seconds and the reason to stop.
     """
-    best, best_strength = history, MIDDLE if strength == "auto" else float(strength)
-    if strength == "auto" and not np.isnan(history.valid[0]):
-        best, best_strength = _climb(make, operations, history)
-    growing = replay(make(strength=best_strength), operations[: best.best])
+    best, strength = history, MIDDLE
+    if not np.isnan(history.valid[0]):
+        best, strength = _climb(make, operations, history)
+    growing = replay(make(strength=strength), operations[: best.best])
     return growing.shrunk(), best
 
 

@@ -1,7 +1,7 @@
 """LearnPSDD (Liang, Bekker and Van den Broeck 2017): scored splits and clones, best first.
 
 In:  a `GrowingCircuit` and the options of the search.
-Out: `LearnPsddPolicy`, by which `ScoredSearch` finds the next operation.
+Out: `LearnPsddSearch.next()`, the operation to do.
 
 A candidate is a split of an edge on a variable below it, or a clone: a copy of a sum for some of
 the edges that lead to it. All are scored by what they add to the training log-likelihood, exactly
@@ -37,7 +37,7 @@ from strudel.learning.growing.growth import (
 )
 from strudel.learning.options import LearnPSDD
 from strudel.learning.search.best_first import histogram
-from strudel.learning.search.scored_search import Policy
+from strudel.learning.search.scored_search import ScoredSearch
 
 MAX_PARENTS = 3  # of one clone
 SHORT_LIST = 8  # edges above whose pairs and triples are tried, the best by themselves
@@ -45,33 +45,25 @@ RENEW = 0.5  # when the best score has fallen to this share, find all scores aga
 LEAST = 1e-9  # gain of an operation, as a share of the rows' weight; smaller ones are rounding
 
 
-def copied_levels(growing: GrowingCircuit, search: LearnPSDD) -> int:
-    """Levels of sums that an operation copies beyond what it must."""
-    depth = growing.vtree.depth
-    wanted = {"minimal": 0, "depth": search.copy_levels, "complete": depth}[search.copies]
-    return min(wanted, depth)
-
-
-class LearnPsddPolicy(Policy):
-    """Gains per edge, deeper copies included; a clone serves up to three edges."""
+class LearnPsddSearch(ScoredSearch):
+    """By gain per edge or in all, deeper copies included; a clone serves up to three edges."""
 
     EDGES_PER_CLONE = (MAX_PARENTS,)
     PREFERS_CLONES = False
 
     def __init__(self, growing: GrowingCircuit, search: LearnPSDD) -> None:
-        self.growing = growing
-        self.clones = search.clones
-        self.min_rows = float(np.nextafter(0.0, 1.0))  # any
-        self.n_levels = copied_levels(growing, search)
+        g, depth = growing.growth, growing.vtree.depth
+        wanted = {"minimal": 0, "depth": search.copy_levels, "complete": depth}[search.copies]
+        self.n_levels = min(wanted, depth)  # of sums that are copied beyond what must be
         self.per_edge = search.operation_score == "per_edge"
         self.both_sides = search.split_sides == "both"
-        g = growing.growth
         self.least = LEAST * growing.train_total
         self.table = x_log_x_table(g.train_weight)
         self.rows = np.empty(len(g.train_weight), dtype=np.int32)
         self.changed = np.zeros(len(g.vtree), dtype=np.int64)  # when a vtree node last changed
         self.changed_below = np.zeros(len(g.vtree), dtype=np.int64)  # it, or anything below
         self._local = np.empty(0, dtype=np.int32)
+        super().__init__(growing, clones=search.clones, min_rows=float(np.nextafter(0.0, 1.0)))
 
     @property
     def local(self) -> IntArray:
@@ -81,8 +73,7 @@ class LearnPsddPolicy(Policy):
             self._local = np.full(len(g.node) + len(g.edge), NONE, dtype=np.int32)
         return self._local
 
-    def score_clones(self, nodes: AnyArray, node_score: FloatArray, node_edges: IntArray) -> None:
-        """By gain, or gain per new edge, for the best few edges above."""
+    def _best_clones(self, nodes: AnyArray) -> None:
         g = self.growing.growth
         nodes = nodes[(g.node["uses"][nodes] > 1) & (g.node["first"][nodes] != NONE)]
         g.size[STAMP] += 1
@@ -90,29 +81,26 @@ class LearnPsddPolicy(Policy):
         for v in np.unique(g.node["vtree"][nodes]).tolist():
             score_clones(
                 g, v, int(g.size[STAMP]), self.n_levels, self.per_edge, self.table, self.local,
-                node_score, node_edges,
+                self.node_score, self.node_edges,
             )  # fmt: skip
 
-    def score_splits(self, edges: AnyArray, edge_score: FloatArray, edge_place: IntArray) -> None:
-        """By gain, or gain per new edge."""
+    def _best_splits(self, edges: AnyArray) -> None:
         _score_splits(
             self.growing.growth, edges, self.both_sides, self.n_levels, self.per_edge, self.table,
-            self.local, self.rows, edge_score, edge_place,
+            self.local, self.rows, self.edge_score, self.edge_place,
         )  # fmt: skip
 
-    def clone(self, node: int, edges: IntArray) -> Operation:
-        """For up to three edges, with the levels below."""
+    def _clone(self, node: int, edges: IntArray) -> Operation:
         first, *others = edges[edges != NONE].tolist()
         return Operation(first, target=node, n_levels=self.n_levels, others=tuple(others))
 
-    def split(self, edge: int, place: int) -> Operation:
-        """With the levels below."""
+    def _split(self, edge: int, place: int) -> Operation:
         return Operation(edge, place=place, n_levels=self.n_levels)
 
-    def sums_to_score(self, first_node: int, first_edge: int) -> AnyArray:
+    def _sums_to_score(self) -> AnyArray:
         """Those that new edges lead to; notes where the circuit changed."""
         g, now = self.growing.growth, self.growing.n_splits
-        new = np.arange(first_edge, int(g.size[N_EDGES]))
+        new = np.arange(self._n_edges, int(g.size[N_EDGES]))
         new = new[g.edge["death"][new] == ALIVE]
         for v in np.unique(g.node["vtree"][g.edge["parent"][new]]).tolist():
             self.changed[v] = now
@@ -122,33 +110,27 @@ class LearnPsddPolicy(Policy):
         below = np.concatenate([g.edge["left"][new], g.edge["right"][new]])
         return np.unique(below[below != NONE])
 
-    def edges_to_score(self) -> AnyArray:
-        """The living ones: the last score of one that died still counts for the level."""
+    def _edges_to_score(self) -> AnyArray:  # the last score of one that died counts for the level
         g = self.growing.growth
-        is_alive = g.edge["death"][: int(g.size[N_EDGES])] == ALIVE
-        return np.flatnonzero(is_alive)
+        return np.flatnonzero(g.edge["death"][: int(g.size[N_EDGES])] == ALIVE)
 
-    def clone_changed(self, node: int) -> int:
-        """When an edge above, or anything below the sum, last changed."""
+    def _clone_changed(self, node: int) -> int:  # with an edge above, or anything below the sum
         g = self.growing.growth
         v = g.node["vtree"][node]
         return int(max(self.changed[g.vtree["parent"][v]], self.changed_below[v]))
 
-    def split_changed(self, edge: int) -> int:
-        """When anything below the edge last changed."""
+    def _split_changed(self, edge: int) -> int:  # with anything below the edge
         g = self.growing.growth
         return int(self.changed_below[g.node["vtree"][g.edge["parent"][edge]]])
 
-    def must_renew(self, best: float, level: float, *, is_new: bool) -> bool:
-        """When the best score has halved, or nothing gains any more."""
-        return not is_new and best < max(RENEW * level, self.least)
+    def _must_renew(self, best: float) -> bool:  # when it has halved, or nothing gains any more
+        is_new = self._all_scored == self.growing.n_splits
+        return not is_new and best < max(RENEW * self._level, self.least)
 
-    def new_level(self, best: float, level: float) -> float:
-        """The best score."""
+    def _new_level(self, best: float) -> float:
         return best
 
-    def is_worth_it(self, best: float) -> bool:
-        """Whether the gain is more than rounding."""
+    def _is_worth_it(self, best: float) -> bool:
         return best >= self.least
 
 
