@@ -91,3 +91,50 @@ def run(capsys):
         return code, captured.out, captured.err
 
     return run
+
+
+HEAD = "age,smoker,town,since"
+
+
+@pytest.fixture(scope="session")
+def make_lines():
+    return lines_of_survey
+
+
+def lines_of_survey(n_rows=80):
+    """Lines of a csv of text, numbers and dates."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(n_rows):
+        age = int(rng.choice([20, 35, 50, 70]))
+        smoker = "yes" if rng.random() < (0.7 if age < 40 else 0.2) else "no"
+        town = rng.choice(["Rome", "Oslo", "Bath, UK"])
+        since = rng.choice(["2001-05-01", "2010-01-31"])
+        lines.append(f'{age},{smoker},"{town}",{since}')
+    return lines
+
+
+@pytest.fixture(scope="session")
+def survey(folder):
+    path = folder / "survey.csv"
+    path.write_text("\n".join([HEAD, *lines_of_survey()]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="session")
+def encoded(survey):
+    """A model of a survey."""
+    path = survey.with_name("survey.strudel")
+    options = ["--components", "1", "--max-splits", "3", "-q"]
+    assert main(["fit", str(survey), "-o", str(path), *options]) == 0
+    return path
+
+
+@pytest.fixture(scope="session")
+def coarse(survey):
+    """A model that separates ages only at 40."""
+    path = survey.with_name("coarse.strudel")
+    edges = ["--set", "columns.edges={'age': [40]}"]
+    options = ["--components", "1", *edges, "--max-splits", "2", "-q"]
+    assert main(["fit", str(survey), "-o", str(path), *options]) == 0
+    return path

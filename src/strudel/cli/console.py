@@ -77,8 +77,8 @@ def as_text(value: Any) -> Any:
         text = "yes" if value else "no"
     elif isinstance(value, int):
         text = f"{value:,}"
-    elif isinstance(value, float):
-        text = f"{value:.4f}"
+    elif isinstance(value, float):  # small ones keep four digits
+        text = f"{value:.4f}" if value == 0.0 or not 0.0 < abs(value) < 1e-3 else f"{value:.4g}"
     else:
         text = str(value)
     return Text(text)  # never markup: a path or a column may be called [red]
@@ -168,10 +168,10 @@ def in_options(message: BaseException | str) -> str:
     """What is wrong, with advice in options instead of Python."""
     if not isinstance(message, errors.Explained):
         return str(message)
-    return f"{message.problem} {_advice_of(message)}".rstrip()
+    return f"{message.problem} {advice_of(message)}".rstrip()
 
 
-def _advice_of(message: errors.Explained) -> str:
+def advice_of(message: errors.Explained) -> str:
     """What to do, in options where there are some."""
     cause: Any = getattr(message, "cause", None)  # of an event that cannot be read
     about = cause if isinstance(cause, errors.Explained) else message

@@ -20,7 +20,7 @@ import typer
 
 from strudel._names import did_you_mean, find_name, names_of, places_of
 from strudel.cli.console import InputError, warnings_as_notes
-from strudel.cli.console import _advice_of as advice_for
+from strudel.cli.console import advice_of as advice_for
 from strudel.cli.input_tables import read_frame_rows, read_rows
 from strudel.cli.table_columns import model_columns
 from strudel.data.validation import check_shared_names

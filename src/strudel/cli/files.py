@@ -7,6 +7,7 @@ Out: models and frames; files, which are checked before the work, and complete o
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import os
 import sys
@@ -19,10 +20,13 @@ import numpy as np
 import typer
 
 from strudel._files import complete_file
-from strudel.cli.console import InputError, note
+from strudel._names import did_you_mean, names_of
+from strudel.cli.console import InputError, advice_of, note
+from strudel.errors import EventSyntaxError
 
 SPLITS = ("train", "valid", "test")
 READABLE = (".csv", ".tsv", ".txt", ".data", ".npy", ".npz", ".parquet", ".feather", ".gz")
+FORMULA_FILES = (".cnf", ".dnf", ".nnf", ".sdd")
 WRITABLE = (".csv", ".tsv", ".parquet")
 BLOCK_ROWS = 2**14  # rows of 0 and 1 made text at a time
 
@@ -173,6 +177,93 @@ def read_rows(source: str, split: str = "test") -> Any:
     return frame
 
 
+# What is asked and what is given
+
+
+def read_meant(text: str, known: Iterable[str]) -> str:
+    """The question or the picture that is meant, in the singular or in the plural."""
+    known = list(known)
+    for name in known:
+        if _singular(text) == _singular(name):
+            return name
+    raise InputError(f"WHAT is {text!r}, which is not known. {did_you_mean(text, known)}")
+
+
+def _singular(word: str) -> str:
+    word = word.lower()
+    return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s")
+
+
+def read_names(model: Any, text: str | None, option: str) -> list[str] | None:
+    """Names from ``x1,x2``, each once and known to the model; None if the option was not used."""
+    if text is None:
+        return None
+    known, names = column_names(model), [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InputError(f"{option} must name at least one variable.")
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"{option} names {name!r}, which the model does not have. "
+                f"{did_you_mean(name, known)}"
+            )
+        if names.count(name) > 1:
+            raise InputError(f"{option} names {name!r} twice.")
+    return names
+
+
+def read_said(model: Any, text: str, option: str) -> str:
+    """A text that says something about columns, if it can be read."""
+    from strudel.logic.event_forms import said_event
+
+    try:
+        said_event(text, model.n_vars, model.feature_names)
+    except EventSyntaxError as error:
+        raise InputError(
+            f"{option} cannot be read at character {error.position + 1}, {error.reason} "
+            f"{advice_of(error)}".rstrip()
+        ) from None
+    return text
+
+
+def read_formula(text: str) -> Any:
+    """An event as text, or that of a file."""
+    from strudel.io import read
+
+    if Path(text.removesuffix(".gz")).suffix not in FORMULA_FILES:
+        return text
+    if not Path(text).is_file():
+        raise InputError(f"there is no file {text!r}.")
+    return read(text)
+
+
+def read_given(model: Any, text: str | None, option: str = "--given") -> list[Any]:
+    """What is given: nothing, a text, or the known values of every row of a table."""
+    from strudel.data.validation import check_shared_names
+
+    if text is None:
+        return [None]
+    names = column_names(model)
+    if not is_table(text, model):
+        return [read_said(model, text, option)]
+    table = read_rows(text)
+    if all(isinstance(name, str) for name in table.columns):
+        check_shared_names(table.columns, names, text, may_be_few=True)
+    elif len(table.columns) != len(names):
+        raise InputError(
+            f"{text} has {len(table.columns)} columns without names, but the model has "
+            f"{len(names)}."
+        )
+    else:
+        table.columns = list(names)
+    columns = {name: cells for name, cells in columns_of(table).items() if name in names}
+    rows = zip(*columns.values(), strict=True)
+    return [
+        {name: cell for name, cell in zip(columns, row, strict=True) if cell is not None}
+        for row in rows
+    ]
+
+
 def is_table(text: str, model: Any) -> bool:
     """Whether this names a table, and does not say something about columns."""
     if Path(text).exists() or text == "-":
@@ -181,10 +272,28 @@ def is_table(text: str, model: Any) -> bool:
     return not is_said and text not in column_names(model)
 
 
+def as_plain(value: Any) -> Any:
+    """A number, or a date or duration as text; to the second, unless it is short."""
+    from strudel.tables.columns import as_duration, duration_text
+
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.item()
+    if isinstance(value, datetime.timedelta):
+        duration = as_duration(value)
+        is_long = abs(duration) >= 60e6
+        return duration_text(round(duration / 1e6) * 1e6 if is_long else duration)
+    if isinstance(value, datetime.date):
+        return str(value).partition(".")[0].removesuffix(" 00:00:00")
+    return value
+
+
+def as_word(value: Any) -> str:
+    """A value of a column as it is typed."""
+    return str(value).lower() if isinstance(value, bool) else str(as_plain(value))
+
+
 def column_names(model: Any) -> tuple[str, ...]:
     """The columns of a model, as people know them."""
-    from strudel._names import names_of
-
     code = model.table_code
     return names_of(model.n_vars, model.feature_names) if code is None else code.names
 

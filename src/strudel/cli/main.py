@@ -24,13 +24,13 @@ from strudel.cli.commands.convert import convert
 from strudel.cli.commands.fit import fit
 from strudel.cli.commands.info import info
 from strudel.cli.commands.plot import plot
-from strudel.cli.commands.query import query
 from strudel.cli.console import InputError, compile_line, in_options, note
 from strudel.cli.datasets import datasets
 from strudel.cli.demo import demo
 from strudel.cli.explore import explore
 from strudel.cli.impute import impute
 from strudel.cli.predict import predict
+from strudel.cli.query import query
 from strudel.cli.sample import sample
 from strudel.cli.score import score
 from strudel.cli.warmup import warmup

@@ -30,13 +30,13 @@ def given_rows(model: Model, given: Any, name: str = "given") -> tuple[FloatArra
     return rows, is_single_row(given)
 
 
-def log_density_in(model: Model, X: Any) -> FloatArray | float:
-    """The log-density of the numbers and dates of every row, given their cells.
+def log_density_in(model: Model, X: Any, of_numbers: bool = True) -> FloatArray | float:
+    """The log-density of the numbers, dates and rare categories of every row, given their cells.
 
     0 where there are none, or where the rows are of the 0/1 variables.
     """
     code = model.table_code
-    return 0.0 if code is None else table_log_density(X, code)
+    return 0.0 if code is None else table_log_density(X, code, of_numbers)
 
 
 def variable_indices(model: Model, variables: Any, name: str) -> AnyArray:

@@ -21,7 +21,9 @@ from strudel.tables.table_code import known_numbers, known_values, log_density_o
 
 
 @lazily("given")
-def log_marginal(model: Model, given: Any, *, device: Any = "cpu") -> FloatArray:
+def log_marginal(
+    model: Model, given: Any, *, density: bool = True, device: Any = "cpu"
+) -> FloatArray:
     """Log-probability of what is given: partly observed rows, or an event.
 
     Parameters
@@ -30,6 +32,9 @@ def log_marginal(model: Model, given: Any, *, device: Any = "cpu") -> FloatArray
         Smooth and decomposable.
     given : evidence in any form, as in `probability`
         For example rows of 0, 1, or NaN where the value is unknown.
+    density : bool, default=True
+        Whether a number or date that is given counts with its density; else with the probability of
+        its cell, as in `most_probable_state`.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where rows are evaluated, as in `log_likelihood`.
 
@@ -51,18 +56,20 @@ def log_marginal(model: Model, given: Any, *, device: Any = "cpu") -> FloatArray
     facts = absorbed_rows(model, given)
     place = find_device(device)
     if facts is None:
-        return _rows_log_marginal(model, given, place)
+        return _rows_log_marginal(model, given, place, density)
     logs = [
-        -np.inf if one is None else one.log_probability + _rows_log_marginal(*one[:2], place)[0]
+        -np.inf
+        if one is None
+        else one.log_probability + _rows_log_marginal(*one[:2], place, density)[0]
         for one in facts
     ]
     return np.array(logs)
 
 
-def _rows_log_marginal(model: Model, rows: Any, place: Any) -> FloatArray:
+def _rows_log_marginal(model: Model, rows: Any, place: Any, density: bool) -> FloatArray:
     """The same for rows, or dicts of values of which no cell is cut."""
     evidence, _ = given_rows(model, rows)
-    log_density = log_density_in(model, rows)
+    log_density = log_density_in(model, rows, density)
     if place is None:
         return log_probabilities(model, evidence, "log_marginal") + log_density
     from strudel.queries.likelihood import rows_log_likelihood  # late: it needs this module

@@ -495,9 +495,12 @@ def log_density_of(numbers: Mapping[str, FloatArray], code: TableCode) -> FloatA
     return total
 
 
-def table_log_density(X: Any, code: TableCode) -> FloatArray | float:
+def table_log_density(X: Any, code: TableCode, of_numbers: bool = True) -> FloatArray | float:
     """The log-density of numbers, dates and rare categories of every row, given their cells."""
-    return log_density_of(known_numbers(X, code), code)
+    known = known_numbers(X, code)
+    if not of_numbers:
+        known = {name: x for name, x in known.items() if not code.column(name).is_numeric}
+    return log_density_of(known, code)
 
 
 def _single(value: Any) -> Any:

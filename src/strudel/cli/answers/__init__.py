@@ -1,1 +1,0 @@
-"""The answers of `strudel query`: how each is found, and how it is shown."""
