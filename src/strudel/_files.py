@@ -12,7 +12,6 @@ from __future__ import annotations
 import glob
 import os
 import secrets
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -53,15 +52,12 @@ def complete_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def unfinished_beside(final: Path, *, is_folder: bool = False) -> Iterator[Path]:
-    """A new file or folder beside another one, locked by this process; removed if it is left."""
+def unfinished_beside(final: Path) -> Iterator[Path]:
+    """A new file beside another one, locked by this process; removed if it is left."""
     lock = None
     while lock is None:
         unfinished = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
-        if is_folder:
-            unfinished.mkdir()
-        else:
-            os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         lock = Lock.on(unfinished)  # None if another process took it for abandoned
     try:
         yield unfinished
@@ -91,14 +87,11 @@ def _is_old(path: Path) -> bool:
 
 def _remove(path: Path) -> None:
     with suppress(OSError):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 class Lock:
-    """A lock on a file or folder, for as long as this process lives."""
+    """A lock on a file, for as long as this process lives."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor

@@ -50,11 +50,11 @@ def exit_if_terminated(code: int) -> None:
         os._exit(code)
 
 
-def end_soon(seconds: float = SECONDS) -> None:
-    """End the process after some seconds, whatever it is doing then."""
+def end_soon() -> None:
+    """End the process after `SECONDS`, whatever it is doing then."""
     _is_ending.set()
-    timer = threading.Timer(seconds, os._exit, (TERMINATED,))
+    timer = threading.Timer(SECONDS, os._exit, (TERMINATED,))
     timer.daemon = True
     timer.start()
     # The timer waits for Python; this one does not, if a library never comes back to it.
-    faulthandler.dump_traceback_later(seconds + 0.2, exit=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    faulthandler.dump_traceback_later(SECONDS + 0.2, exit=True, file=open(os.devnull, "w"))  # noqa: SIM115

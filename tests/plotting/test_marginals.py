@@ -160,3 +160,13 @@ def test_the_variables_of_a_column_are_one_bar(ax):
     assert labels(ax) == ["x0: red"]
     [(start, end)] = spans(ax)
     assert (start, end) == pytest.approx((shares.base_value, shares.prediction))
+
+
+def test_what_does_not_fit_is_one_bar(ax):
+    shares = shap_values(figure_1_circuit(), "X1", ROW)
+    plot_shap_values(shares, figure_1_circuit(), ROW, ax=ax, top=1)
+    largest = shares.values[np.argmax(np.abs(shares.values))]
+    (first, rest) = [end - start for start, end in spans(ax)]
+    assert first == pytest.approx(largest)
+    assert rest == pytest.approx(shares.values.sum() - largest)
+    assert labels(ax)[-1] == "2 others"

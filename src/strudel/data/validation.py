@@ -135,32 +135,30 @@ def check_partial(
     return evidence, names
 
 
-def check_sample_weight(
-    sample_weight: Any, n_rows: int, *, name: str = "sample_weight", is_part: bool = False
-) -> FloatArray:
+def check_sample_weight(sample_weight: Any, n_rows: int, *, is_part: bool = False) -> FloatArray:
     """Check row weights: one per row, finite, not negative, and not all zero.
 
     Those of a part of the rows may all be zero.
     """
-    values, _ = read_values(sample_weight, name)
+    values, _ = read_values(sample_weight, "sample_weight")
     if values.shape != (n_rows,):
         raise ValueError(
-            f"{name} must hold one number per row and so have shape ({n_rows},), "
+            f"sample_weight must hold one number per row and so have shape ({n_rows},), "
             f"but has shape {values.shape}."
         )
-    numbers = _as_numbers(values, None, f"{name} must hold numbers")
+    numbers = _as_numbers(values, None, "sample_weight must hold numbers")
     weight = np.ascontiguousarray(numbers, dtype=np.float64)
     for is_bad, rule in ((~np.isfinite(weight), "be finite"), (weight < 0, "not be negative")):
         if is_bad.any():
             row = int(np.argmax(is_bad))
-            raise ValueError(f"{name} must {rule}, but holds {weight[row]!s} at row {row}.")
+            raise ValueError(f"sample_weight must {rule}, but holds {weight[row]!s} at row {row}.")
     with np.errstate(over="ignore"):
         total = float(weight.sum())
     if total == 0.0 and not is_part:
-        raise ValueError(f"{name} must have a positive sum, but every weight is zero.")
+        raise ValueError("sample_weight must have a positive sum, but every weight is zero.")
     if total == np.inf:
         raise ValueError(
-            f"{name} must have a finite sum, but overflows. Divide all weights by a constant."
+            "sample_weight must have a finite sum, but overflows. Divide all weights by a constant."
         )
     return weight
 

@@ -91,9 +91,7 @@ def as_json(value: Any) -> str | None:
         return None
 
 
-def read_archive(
-    path: str | os.PathLike[str], use: Callable[[Archive], T], what: str = "model"
-) -> T:
+def read_archive(path: str | os.PathLike[str], use: Callable[[Archive], T]) -> T:
     """Open a file and pass its contents to `use`; every failure becomes a `FileFormatError`."""
     if Path(path).is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file in it.")
@@ -104,14 +102,14 @@ def read_archive(
         except ImportError:
             raise
         except ChangedFileError as error:
-            raise error.within(f"Cannot read a Strudel {what} from {path}") from None
+            raise error.within(f"Cannot read a Strudel model from {path}") from None
         except FileFormatError as error:
             reason, cause = str(error), error.__cause__
         except Exception as error:  # zipfile meets damage with a dozen kinds of exception
             detail = str(error) or type(error).__name__
             reason, cause = f"it is incomplete, damaged or another kind of file ({detail})", error
     reason = " ".join(reason.split()).rstrip(".")  # some libraries write several lines
-    raise FileFormatError(f"Cannot read a Strudel {what} from {path}: {reason}.") from cause
+    raise FileFormatError(f"Cannot read a Strudel model from {path}: {reason}.") from cause
 
 
 class Archive:
