@@ -1,240 +1,130 @@
-"""Rows in parts on Dask workers: seconds, memory, bytes sent, and whether the model is found again.
+"""A Dask table on two workers: seconds, memory, and the same model when workers are killed.
 
-A circuit is learned from the first 64 columns of a dataset, rows are sampled from it and written to
-zarr in parts. Then a structure (200 splits) and a mixture (20 components, 20 EM steps) are learned
-with one worker and with two, and the test log-likelihood is compared with the generating circuit's.
+Rows are drawn block by block, from a circuit of the first 64 columns of plants, when a worker needs
+them. One circuit and the default mixture are learned, and once more one circuit while two workers
+are killed. nltcs, which fits into the sample, must give the model of an ordinary fit.
 
-    python benchmarks/scale.py --rows 10_000_000 --folder /data/scale --workers 1 2
-
-With --identity, circuits and mixtures of nltcs, plants and sampled rows are learned in memory, in
-parts in one process, and on 1, 2 and 4 workers, and must be the same.
-
-    python benchmarks/scale.py --identity
+    python benchmarks/scale.py --rows 10_000_000
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
-import pickle
 import resource
+import signal
 import time
-from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
+from dask import delayed
+from distributed import Client, LocalCluster
 
-from strudel import EM, Strudel, load_dataset, log_likelihood, sample
+from strudel import Strudel, load_dataset, log_likelihood, sample
 from strudel.circuits.circuit import Circuit
 
-N_PARTS = 20
-TEST_ROWS = 200_000
+BLOCK_ROWS = 500_000
+TEST_ROWS = 100_000
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--dataset", default="plants", help="of which the first 64 columns are used"
-    )
-    parser.add_argument(
-        "--generating-splits", type=int, default=50, help="of the circuit that rows come from"
-    )
     parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--folder", type=Path, default=Path("scale"), help="of the rows")
-    parser.add_argument("--identity", action="store_true", help="compare models, not seconds")
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--splits", type=int, default=200)
-    parser.add_argument("--components", type=int, default=20)
-    parser.add_argument("--iterations", type=int, default=20)
-    parser.add_argument("--memory-limit", default="6GB", help="of every worker")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--memory-limit", default="3GB", help="of every worker")
     parser.add_argument("--no-mixture", action="store_true")
-    parser.add_argument("--gaps", type=float, default=0.0, help="share of values to hide")
-    parser.add_argument("--json", type=Path, help="where to write all figures")
     options = parser.parse_args()
-    if options.identity:
-        compare_models()
-        return
 
-    truth = generating_circuit(options.dataset, options.generating_splits)
-    rows = write_rows(truth, options.rows, options.folder)
+    data = load_dataset("plants")
+    truth = Strudel(n_components=1, random_state=0, max_splits=50)
+    truth = truth.fit(data.train[:, :64], X_valid=data.valid[:, :64]).circuit_
     test = sample(truth, TEST_ROWS, random_state=10**6)
-    best = float(log_likelihood(truth, test).mean())
-    print(f"{options.rows:,} rows x {truth.n_vars}, generating circuit: test {best:.4f}")
-    results = []
-    for n_workers in options.workers:
-        found = measure(rows, test, n_workers, options)
-        found["test_of_truth"] = best
-        print(json.dumps(found, indent=1), flush=True)
-        results.append(found)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
-
-
-def generating_circuit(name: str, n_splits: int = 50) -> Circuit:
-    """A circuit of the first 64 columns of a dataset."""
-    data = load_dataset(name)
-    model = Strudel(n_components=1, random_state=0, max_splits=n_splits)
-    return model.fit(data.train[:, :64], X_valid=data.valid[:, :64]).circuit_
-
-
-def write_rows(truth: Circuit, n_rows: int, folder: Path) -> Path:
-    """Sample rows and write them to zarr, part by part; kept for the next run."""
-    import zarr
-
-    path = folder / f"rows-{n_rows}-{truth.n_edges}.zarr"
-    done = path / "complete"
-    if done.exists():
-        return path
-    shape, size = (n_rows, truth.n_vars), -(-n_rows // N_PARTS)
-    table = zarr.create_array(
-        str(path), shape=shape, chunks=(size, truth.n_vars), dtype="uint8", overwrite=True
-    )
-    for part, first in enumerate(range(0, n_rows, size)):
-        last = min(first + size, n_rows)
-        table[first:last] = sample(truth, last - first, random_state=part)
-    done.touch()
-    return path
-
-
-def measure(path: Path, test: np.ndarray, n_workers: int, options: argparse.Namespace) -> dict:
-    """Seconds and memory of both fits with so many workers."""
-    import dask.array as da
-    from distributed import Client
-
-    found: dict = {"workers": n_workers}
-    with start_cluster(n_workers, options.memory_limit) as cluster, Client(cluster) as client:
-        X = da.from_zarr(str(path))
-        if options.gaps:
-            X = X.map_blocks(hide, options.gaps, dtype=np.float32)
-        n_valid = X.chunks[0][-1]
-        X, V = X[:-n_valid], X[-n_valid:]
-        warm_up(X[:1000].rechunk((500, -1)))
-        pids = sorted(client.run(os.getpid).values())
-        sent = count_bytes()
-        started = time.perf_counter()
-        model = Strudel(
-            n_components=1, random_state=0, max_splits=options.splits, patience=options.splits
-        )
-        model.fit(X, X_valid=V)
-        found["structure_seconds"] = time.perf_counter() - started
-        found["structure_bytes"] = summary(sent)
-        found["structure_test"] = float(log_likelihood(model, test).mean())
-        found["structure_peak_gb"] = max(client.run(_peak_gb).values())
-        if not options.no_mixture:
-            sent.clear()
-            started = time.perf_counter()
-            mixture = Strudel(
-                n_components=options.components,
-                max_splits=options.splits,
-                method=EM(max_iter=options.iterations, patience=options.iterations),
-                random_state=0,
+    print(f"the generating circuit: test {log_likelihood(truth, test).mean():.4f}", flush=True)
+    with (
+        LocalCluster(
+            n_workers=options.workers,
+            threads_per_worker=1,
+            memory_limit=options.memory_limit,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        nltcs = load_dataset("nltcs")
+        for n_components in (1, "auto"):
+            one, other = (
+                Strudel(n_components=n_components, random_state=0).fit(rows, X_valid=nltcs.valid)
+                for rows in (nltcs.train, da.from_array(nltcs.train, chunks=(3000, -1)))
             )
-            mixture.fit(X, X_valid=V)
-            found["mixture_seconds"] = time.perf_counter() - started
-            found["mixture_bytes"] = summary(sent)
-            found["mixture_test"] = float(log_likelihood(mixture, test).mean())
-            found["em_steps"] = len(mixture.history_) - 1
-            found["mixture_peak_gb"] = max(client.run(_peak_gb).values())
-        found["no_worker_was_killed"] = sorted(client.run(os.getpid).values()) == pids
-    return found
+            assert is_same(one, other)
+        print("nltcs: the model of an ordinary fit", flush=True)
+        X = rows_in_blocks(truth, options.rows)
+        one = measure("one circuit", X, test, client, n_components=1)
+        kills = Kills(client, {5, 25})
+        other = measure("two kills", X, test, client, n_components=1, callback=kills)
+        assert kills.n_killed == 2
+        assert is_same(one, other)
+        print("the same model", flush=True)
+        if not options.no_mixture:
+            measure("the default", X, test, client)
 
 
-def hide(block: np.ndarray, share: float, block_id: tuple[int, ...] = (0,)) -> np.ndarray:
-    """A block with some values unknown."""
-    numbers = np.random.default_rng([9, *block_id]).random(block.shape, dtype=np.float32)
-    return np.where(numbers < share, np.float32(np.nan), block.astype(np.float32))
+def rows_in_blocks(truth: Circuit, n_rows: int) -> Any:
+    """A Dask array of rows that are drawn when they are needed."""
+    draw = delayed(draw_rows, pure=True)
+    lengths = [min(BLOCK_ROWS, n_rows - first) for first in range(0, n_rows, BLOCK_ROWS)]
+    blocks = [
+        da.from_delayed(draw(truth, n, seed), (n, truth.n_vars), np.uint8)
+        for seed, n in enumerate(lengths)
+    ]
+    return da.concatenate(blocks)
 
 
-def warm_up(X: object) -> None:
-    """Load the compiled kernels in every worker, so that they are not part of the seconds."""
-    Strudel(n_components=1, random_state=0, max_splits=3).fit(X)
-    Strudel(n_components=2, max_splits=1, method=EM(max_iter=2), random_state=0).fit(X)
+def draw_rows(truth: Circuit, n_rows: int, seed: int) -> np.ndarray:
+    return sample(truth, n_rows, random_state=seed)
 
 
-def _peak_gb() -> float:
+def measure(
+    name: str, X: Any, test: np.ndarray, client: Client, callback: Any = None, **options: Any
+) -> Strudel:
+    """Fit, and print what it took."""
+    started = time.perf_counter()
+    model = Strudel(random_state=0, **options).fit(X, callback=callback)
+    seconds = time.perf_counter() - started
+    peak = max(client.run(peak_memory).values())
+    log_p = log_likelihood(model, test).mean()
+    print(
+        f"{name}: {seconds:.0f} s, at most {peak:.2f} GB a worker, test {log_p:.4f}, "
+        f"{model.circuit_!r}",
+        flush=True,
+    )
+    return model
+
+
+def peak_memory() -> float:
+    """GB that this process has had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def start_cluster(n_workers: int, memory_limit: str | None = None) -> Any:
-    """Workers on this machine, one thread each."""
-    from distributed import LocalCluster
+class Kills:
+    """A callback that kills a worker after some of the blocks."""
 
-    return LocalCluster(
-        n_workers=n_workers,
-        threads_per_worker=1,
-        memory_limit=memory_limit or "auto",
-        dashboard_address=None,
-        silence_logs=logging.ERROR,
-    )
+    def __init__(self, client: Client, blocks: set[int]) -> None:
+        self.client, self.blocks, self.n_seen, self.n_killed = client, blocks, 0, 0
 
-
-def count_bytes() -> list[tuple[str, int, int]]:
-    """From now on, write down for every question its name, its bytes, and those of a sum."""
-    from strudel.learning.partitioned.engines import OnCluster
-
-    sent: list[tuple[str, int, int]] = []
-    total = OnCluster.total
-
-    def counted(self: Any, function: Any, parts: Any, *args: Any) -> Any:
-        answer = total(self, function, parts, *args)
-        sent.append((function.__name__, len(pickle.dumps(args)), len(pickle.dumps(answer))))
-        return answer
-
-    OnCluster.total = counted  # type: ignore[method-assign]
-    return sent
+    def __call__(self, progress: Any) -> None:
+        if progress.stage == "blocks":
+            self.n_seen += 1
+            if self.n_seen in self.blocks:
+                os.kill(next(iter(self.client.run(os.getpid).values())), signal.SIGKILL)
+                self.n_killed += 1
 
 
-def summary(sent: list[tuple[str, int, int]]) -> dict:
-    """How often each question was asked, and its mean bytes."""
-    found = {}
-    for name in sorted({name for name, _, _ in sent}):
-        mine = np.array([(asked, answered) for n, asked, answered in sent if n == name])
-        asked, answered = mine.mean(axis=0).round().astype(int).tolist()
-        found[name] = {"times": len(mine), "question": asked, "answer": answered}
-    return found
-
-
-def compare_models() -> None:
-    """Learn the same models in memory, in parts, and on workers."""
-    import dask.array as da
-    from distributed import Client
-
-    plants = load_dataset("plants")
-    tables = {
-        "nltcs": (load_dataset("nltcs").train, load_dataset("nltcs").valid),
-        "plants": (plants.train, plants.valid),
-        "sampled rows": tuple(
-            sample(generating_circuit("plants"), n, random_state=n) for n in (100_000, 10_000)
-        ),
-    }
-    ways = [("one process, 3 parts", 0, 3)]
-    ways += [(f"{n} workers, {2 * n + 1} parts", n, 2 * n + 1) for n in (1, 2, 4)]
-    for name, (train, valid) in tables.items():
-        circuit = Strudel(n_components=1, random_state=0).fit(train, X_valid=valid)
-        mixture = None
-        for words, n_workers, n_parts in ways:
-            X = da.from_array(train, chunks=(-(-len(train) // n_parts), -1))
-            cluster = start_cluster(n_workers) if n_workers else None
-            client = Client(cluster) if cluster else None
-            started = time.perf_counter()
-            other = Strudel(n_components=1, random_state=0).fit(X, X_valid=da.from_array(valid))
-            more = Strudel(n_components=10, max_splits=50, method=EM(max_iter=10), random_state=0)
-            more.fit(X, X_valid=da.from_array(valid))
-            seconds = time.perf_counter() - started
-            if client and cluster:
-                client.close()
-                cluster.close()
-            mixture = mixture or more
-            assert np.array_equal(circuit.circuit_.edge_log_theta, other.circuit_.edge_log_theta)
-            for column in ("train", "valid", "n_edges"):
-                ours, theirs = (getattr(one.history_, column) for one in (circuit, other))
-                assert np.array_equal(ours, theirs)
-            assert np.array_equal(mixture.circuit_.edge_log_theta, more.circuit_.edge_log_theta)
-            assert np.array_equal(mixture.history_.valid, more.history_.valid)
-            n_splits = len(other.history_) - 1
-            print(f"{name}: {words}: the same, {n_splits} splits, {seconds:.1f} s", flush=True)
+def is_same(one: Strudel, other: Strudel) -> bool:
+    circuits = one.circuit_, other.circuit_
+    return np.array_equal(*(model.edge_log_theta for model in circuits))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,6 @@ __all__ = [
     "NoValueError",
     "NotBinaryError",
     "NotBinaryFileError",
-    "NotPartitionedError",
     "SizeLimitError",
     "UnorderedColumnError",
     "UnseenValueError",
@@ -165,10 +164,6 @@ class NotBinaryError(StrudelError, ValueError):
 
 class NotBinaryFileError(FileFormatError):
     """A file holds values other than 0, 1 and unknown, or lines of unequal length."""
-
-
-class NotPartitionedError(StrudelError, ValueError):
-    """An option needs all rows in one place."""
 
 
 class SizeLimitError(StrudelError, ValueError):

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from partitioned_tables import in_parts
 from strudel import EM, Greedy, Strudel
 from strudel.errors import InterruptedWarning
 from strudel.learning import Progress
@@ -36,15 +35,14 @@ def new(estimator, **changes):
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize(
     "kind",
-    ["memory", "gaps", "partitioned", pytest.param("partitioned gaps", marks=pytest.mark.compiled)],
+    ["memory", "gaps"],
 )
 def test_the_kept_log_likelihoods_are_those_of_the_rows_that_were_kept_and_held_out(
     estimator, kind
 ):
     X = clusters()
     table = hide(X) if "gaps" in kind else X
-    given = in_parts(table, {70, 120}) if "partitioned" in kind else table
-    model = new(estimator).fit(given)
+    model = new(estimator).fit(table)
     held = np.isin(np.arange(len(X)), model.held_out_rows_)
     assert 0 < held.sum() < len(X) / 2
     assert model.log_likelihoods_.train == pytest.approx(model.score(table[~held]))
@@ -90,11 +88,9 @@ def test_held_out_rows_are_numbers_of_the_table_that_was_given():
     )
 
 
-@pytest.mark.parametrize("partitioned", [False, True])
-def test_a_callback_sees_every_split_as_the_history_has_it(partitioned):
+def test_a_callback_sees_every_split_as_the_history_has_it():
     X, V, seen = clusters(), clusters(seed=5), []
-    given = in_parts(X, {90}) if partitioned else X
-    model = Strudel(n_components=1, **CIRCUIT).fit(given, X_valid=V, callback=seen.append)
+    model = Strudel(n_components=1, **CIRCUIT).fit(X, X_valid=V, callback=seen.append)
     assert all(isinstance(one, Progress) for one in seen)
     assert {one.stage for one in seen} == {"structure"}
     history = model.history_
@@ -159,12 +155,6 @@ def test_an_option_that_would_do_nothing_is_refused(options, words):
     X[:, 0] = 1
     with pytest.raises(ValueError, match=words):
         Strudel(n_components=1, **CIRCUIT, **options).fit(X)
-
-
-def test_sampled_rows_are_refused_for_a_partitioned_table():
-    model = Strudel(n_components=1, **CIRCUIT, search=Greedy(sampled_rows=10))
-    with pytest.raises(ValueError, match="sampled_rows needs all rows in memory"):
-        model.fit(in_parts(clusters(), {50}))
 
 
 def test_options_behind_two_underscores_also_where_a_name_stands_for_an_object():

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from partitioned_tables import TRAIN, VALID, in_parts, people
+from lazy_tables import TRAIN, VALID, in_parts, people
 from strudel import (
     EM,
     Strudel,

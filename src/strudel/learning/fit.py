@@ -3,9 +3,9 @@
 In:  `FitInput`, the options of a search or of a mixture, and a reporter of progress.
 Out: `FittedCircuit` or `FittedMixture`.
 
-A table in memory and a partitioned one go the same way: only `prepare` knows which it is. Rows with
-unknown values are completed and learned from in rounds (structural EM). The search for one circuit
-may go on with rows sampled from a mixture.
+Rows with unknown values are completed and learned from in rounds (structural EM). The search for
+one circuit may go on with rows sampled from a mixture. A Dask table goes the same way by a sample
+of its rows; then all of them count (`blocks`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ from strudel.learning.prepared_rows import (
     FitInput,
     LogLikelihoods,
     Prepared,
-    PreparedRows,
     check_fraction,
     prepare_rows,
 )
@@ -74,6 +73,7 @@ FOR_NETWORKS, FOR_NETWORKS_FAR = 45.0, 54.0
 # worse by this share of the likelihood, as on accidents, its mixture knows less than the circuit.
 FAR = 0.05
 MOST_SPLITS = SPLITS[-1]  # of the structure then
+FEWEST_COPIES = 4  # completions of a row with unknown values: on one, chance stops a search early
 
 SampledRows = int | Literal["auto"] | None
 
@@ -97,7 +97,7 @@ def learn_circuit(
         assert isinstance(model, Circuit)
         return model if clock.is_up else refit_circuit(model, gaps, clock.part(REFIT_SHARE))
 
-    n_copies = max(gaps.n_copies, rows.fewest_copies)
+    n_copies = max(gaps.n_copies, FEWEST_COPIES)
     first = rows.first_model(clock.part(FIRST_SHARE))
     found = learn_incomplete(gaps, first, learn, refit, rows.rng, n_copies=n_copies, clock=clock)
     history: History = found.learned.rest
@@ -111,8 +111,7 @@ def _learn_complete(
 ) -> tuple[Circuit, History]:
     """Learn from rows without unknown values; the structure perhaps from some of them only."""
     part = rows.part(search.search.structure_rows)
-    if sampled_rows and isinstance(rows, PreparedRows) and rows.start is None:
-        assert isinstance(part, PreparedRows)
+    if sampled_rows and rows.start is None:
         circuit, history = learn_with_sampled_rows(part, search, sampled_rows, report)
     else:
         circuit, history = _best(part.grow(search, report.on_split))
@@ -130,7 +129,7 @@ def _best(grown: Any) -> tuple[Circuit, History]:
 
 
 def learn_with_sampled_rows(
-    rows: PreparedRows, search: SearchOptions, n_rows: int | Literal["auto"], report: Reporter
+    rows: Prepared, search: SearchOptions, n_rows: int | Literal["auto"], report: Reporter
 ) -> tuple[Circuit, History]:
     """Learn from the rows alone, and go on with rows sampled from a mixture as well.
 
@@ -219,8 +218,8 @@ def _score(learned: tuple[Circuit, History]) -> float:
 
 
 def _with_best_parameters(
-    rows: PreparedRows,
-    tables: Sequence[PreparedRows],
+    rows: Prepared,
+    tables: Sequence[Prepared],
     learned: tuple[Circuit, History],
     search: SearchOptions,
 ) -> tuple[Circuit, History]:
@@ -237,7 +236,7 @@ def _with_best_parameters(
 
 
 def _samples(
-    rows: PreparedRows,
+    rows: Prepared,
     n_sampled: int,
     max_seconds: float | None,
     seed: int,
@@ -267,7 +266,7 @@ def _samples(
     )
     most = MOST_OF_ALL if isinstance(method, Auto) else MOST_FREE
     task = MixtureTask("auto", "auto", method, most, search, options)
-    teacher = PreparedRows(
+    teacher = Prepared(
         train=rows.train,
         valid=pack_columns(rows.valid.unpack()),
         rng=rng,
@@ -292,6 +291,7 @@ def _joined(train: BitMatrix, sampled: ByteArray) -> BitMatrix:
 # Seconds in which networks learn something, beside those in which torch is loaded. In 10 seconds
 # plants has -11.72 with them and -11.68 by EM alone, in 20 seconds -11.65 and -11.68.
 FEWEST_SECONDS = 15.0
+FOR_BLOCKS = 0.4  # of the time, for EM on all rows of a Dask table after learning from a sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,14 +317,13 @@ class FittedMixture:
 
 
 def prepare(given: FitInput, search: SearchOptions) -> Prepared:
-    """Rows that can be learned from, in memory or partitioned."""
+    """Rows that can be learned from: all of them, or a sample of a Dask table."""
     check_fraction(given.estimator.validation_fraction)
-    if not is_lazy(given.X):
+    if not (is_lazy(given.X) or is_lazy(given.X_valid)):
         return prepare_rows(given, search)
-    # Late: what a partitioned table needs is not loaded for any other.
-    from strudel.learning.partitioned.prepared_partitions import prepare_partitions
+    from strudel.learning.blocks import prepare_blocks  # late: no other table needs it
 
-    return prepare_partitions(given, search)
+    return prepare_blocks(given, search)
 
 
 def fit_circuit(
@@ -332,13 +331,12 @@ def fit_circuit(
 ) -> FittedCircuit:
     """Learn one circuit."""
     is_asked_for = bool(search.search.sampled_rows)  # not only by the preset
-    if is_asked_for and is_lazy(given.X):
-        raise ValueError("sampled_rows needs all rows in memory: take a sample of them.")
     started = now()
     rows = prepare(given, search)
     finish_with(rows.named)
-    search = replace(search, max_seconds=_left(search.max_seconds, started))
-    report.within(Clock(search.max_seconds))
+    clock = Clock(_left(search.max_seconds, started))
+    search = replace(search, max_seconds=_for_sample(rows, clock))
+    report.within(clock)
     if is_asked_for and rows.start is not None:
         raise ValueError("sampled_rows cannot be used with a constraint or with warm_start.")
     search = replace(search, columns=rows.columns)
@@ -354,6 +352,10 @@ def fit_circuit(
             likelihoods = LogLikelihoods(best["train"], best["valid"])
         else:
             likelihoods = _log_likelihoods(rows, circuit)
+        if rows.blocks is not None and history.stopped_because != "interrupted":
+            pseudocount = search.pseudocount if search.smoothing == "uniform" else None
+            circuit, likelihoods, is_cut = _from_blocks(circuit, rows, pseudocount, clock, report)
+            history.stopped_because = "interrupted" if is_cut else history.stopped_because
     return FittedCircuit(rows, circuit, history, likelihoods)
 
 
@@ -364,21 +366,39 @@ def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> FittedM
     finish_with(rows.named)
     _check_memory(task, rows)
     total, search = task.options.max_seconds, replace(task.search, columns=rows.columns)
-    left = _left(total, started)
+    clock = Clock(_left(total, started))
+    left = _for_sample(rows, clock)
     if total and left is not None and search.max_seconds is not None:
         search = replace(search, max_seconds=search.max_seconds * left / total)
     task = replace(task, search=search, options=replace(task.options, max_seconds=left))
     if task.method == Auto() and left is not None and left < FEWEST_SECONDS:
         task = replace(task, method=EM())
     job = Job(task, Clock(left), report, [])
-    report.within(job.clock)
+    report.within(clock)
     with use_threads(given.estimator.n_jobs):
         start = None if given.last is None else as_mixture(given.last)
         learned = learn_mixture(rows, job, start)
-        likelihoods = _log_likelihoods(rows, learned.mixture)
-    return FittedMixture(
-        rows, learned.mixture, learned.history, learned.chosen, job.trials, likelihoods
-    )
+        mixture, history, chosen = learned.mixture, learned.history, learned.chosen
+        likelihoods = _log_likelihoods(rows, mixture)
+        if rows.blocks is not None and history.stopped_because != "interrupted":
+            mixture, likelihoods, is_cut = _from_blocks(mixture, rows, None, clock, report)
+            history.stopped_because = "interrupted" if is_cut else history.stopped_because
+            chosen = chosen | {"valid": likelihoods.valid}
+    return FittedMixture(rows, mixture, history, chosen, job.trials, likelihoods)
+
+
+def _for_sample(rows: Prepared, clock: Clock) -> float | None:
+    """Seconds to learn from these rows in, where all others wait for steps of EM."""
+    left = clock.left()
+    return left if left is None or rows.blocks is None else (1.0 - FOR_BLOCKS) * left
+
+
+def _from_blocks(
+    model: Any, rows: Prepared, pseudocount: float | None, clock: Clock, report: Reporter
+) -> Any:
+    from strudel.learning.blocks import refit
+
+    return refit(model, rows, pseudocount=pseudocount, clock=clock, report=report)
 
 
 def _left(max_seconds: float | None, started: float) -> float | None:
@@ -394,7 +414,7 @@ def _check_memory(task: MixtureTask, rows: Prepared) -> None:
     A component has at least two edges per variable, each in four arrays of EM; a run also has its
     share of every row.
     """
-    n_rows = 0 if rows.is_partitioned else rows.train.n_rows
+    n_rows = rows.train.n_rows
     bytes_each = 64 * rows.train.n_vars
     n_components = task.sizes[0]
     if isinstance(task.n_splits, int):

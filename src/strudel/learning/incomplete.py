@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -77,7 +77,7 @@ class PartialRows:
         return decode(self.codes)
 
     def expect(self, passes: Passes, mixture: Mixture, n_groups: int = 1) -> ExpectedFlows:
-        """Expected flows of all rows; rows in partitions know their own way."""
+        """Expected flows of all rows."""
         return passes.expect(self, mixture, n_groups)
 
     def mean_log_probability(self, passes: Passes, mixture: Mixture) -> float:
@@ -507,28 +507,6 @@ def pass_up(
                 share[a, j] /= total
 
 
-class Countable(Protocol):
-    """What EM asks of rows with unknown values: `PartialRows`, or such rows in partitions."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of distinct rows."""
-
-    @property
-    def n_vars(self) -> int:
-        """Number of columns."""
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the row weights."""
-
-    def expect(self, passes: Passes, mixture: Mixture, n_groups: int = 1) -> ExpectedFlows:
-        """Expected flows of all rows."""
-
-    def mean_log_probability(self, passes: Passes, mixture: Mixture) -> float:
-        """Mean log-likelihood of what is known of the rows."""
-
-
 @dataclass(frozen=True)
 class EmLimits:
     """When EM stops."""
@@ -604,8 +582,8 @@ def fit_incomplete(
 def climb(
     passes: Passes,
     start: Mixture,
-    rows: Countable,
-    valid: Countable | None,
+    rows: PartialRows,
+    valid: PartialRows | None,
     prior: Prior,
     limits: EmLimits,
     *,

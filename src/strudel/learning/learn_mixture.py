@@ -87,7 +87,7 @@ from strudel.learning.options import (
     MixtureOptions,
     SearchOptions,
 )
-from strudel.learning.prepared_rows import Prepared, rows_of_codes
+from strudel.learning.prepared_rows import Prepared
 from strudel.learning.progress import MixtureHistory, Reporter
 from strudel.learning.search.learn_structure import first_circuit
 from strudel.learning.structural_em import (
@@ -106,7 +106,6 @@ from strudel.tables.column_codes import as_column_codes, column_values, complete
 from strudel.trees.column_tree import learn_column_tree, strong_part
 from strudel.trees.vtree import Vtree
 
-CHOSEN_ON = 50_000  # rows of a partitioned table on which numbers are chosen
 STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
 # Of what is left, where values are unknown: the model that completes the rows first, learning from
 # rows that it completed, and EM on the rows themselves. The rest is for scores.
@@ -233,7 +232,7 @@ def can_tie(rows: Prepared) -> bool:
 
     With few cells EM ends in a moment, and of an encoded table small mixtures are wanted.
     """
-    if rows.is_partitioned or rows.encoder is not None or not has_torch():
+    if rows.encoder is not None or not has_torch():
         return False
     return bool(rows.train.n_rows * rows.train.n_vars >= MANY_CELLS)
 
@@ -328,8 +327,6 @@ def _learn_complete(rows: Prepared, job: Job) -> LearnedMixture:
         return _learn_continuous(rows, job, job.task.method)
     if isinstance(job.task.method, Auto):
         return _learn_with_networks(rows, job)
-    if rows.is_partitioned:
-        return _learn_partitioned(rows, job)
     return choose_and_train(rows, job)
 
 
@@ -420,7 +417,6 @@ def _train(
     structure: Circuit,
     n_splits: int,
     n_components: int,
-    n_runs: int | None = None,
 ) -> LearnedMixture:
     """One fit with everything decided."""
     history, method = MixtureHistory(), job.task.method
@@ -434,7 +430,6 @@ def _train(
     options = replace(
         job.task.options,
         n_components=n_components,
-        n_runs=n_runs or job.task.options.n_runs,
         max_seconds=job.clock.left(),
     )
     mixture = rows.train_mixture(structure, method, options, on_iteration)
@@ -496,53 +491,10 @@ def _tell(job: Job, trial: Trial, words: str = "") -> None:
 
 def _independent_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit | None:
     """Independent variables, or columns, on a vtree; None where the rows start elsewhere."""
-    if rows.is_partitioned or rows.start is not None or task.search.init == "independent":
+    if rows.start is not None or task.search.init == "independent":
         return None
     search = replace(task.search, init="independent", vtree=vtree, columns=rows.columns)
     return first_circuit(rows.train, search)
-
-
-def _learn_partitioned(rows: Any, job: Job) -> LearnedMixture:
-    """Choose what is to be chosen on a sample of the rows, in a third of the time; then train."""
-    task = job.task
-    if task.chooses_splits or not isinstance(task.n_components, int):
-        n_rows = task.search.search.structure_rows or CHOSEN_ON
-        codes, weight = rows.sample(n_rows)
-        valid = rows.valid_sample(n_rows)
-        sample = rows_of_codes(
-            (codes, None if np.all(weight == 1.0) else weight),
-            None if valid is None else (valid[0], None),
-            np.random.default_rng(np.random.RandomState(rows.seed).randint(2**31)),
-            task.search,
-            names=rows.names,
-        )
-        on_sample, seconds = task, task.options.max_seconds
-        if seconds is not None:
-            share = STRUCTURE_SHARE * seconds
-            options = replace(task.options, max_seconds=share)
-            search = replace(task.search, max_seconds=STRUCTURE_SHARE * share)
-            on_sample = replace(task, options=options, search=search)
-        clock = Clock(on_sample.options.max_seconds)
-        found = learn_one(sample, replace(job, task=on_sample, clock=clock))
-        if found.history.stopped_because == "interrupted":
-            return replace(found, mixture=sample.whole(found.mixture))
-        names = ("n_components", "n_splits", "n_runs")
-        n_components, n_splits, n_runs = (found.chosen[name] for name in names)
-        options = replace(task.options, n_runs=n_runs)
-        task = replace(task, n_components=n_components, n_splits=n_splits, options=options)
-    n_splits = int(task.n_splits)
-    search = replace(task.search, max_splits=n_splits, patience=max(1, n_splits))
-    grown = rows.grow(search, job.report.on_split)
-    last = len(grown.history) - 1  # fewer if nothing was left to split
-    structure = grown.growing.snapshot(last)
-    was_interrupted = grown.history.stopped_because == "interrupted"
-    del grown  # the flows of the search make room for those of EM
-    try:
-        if was_interrupted:
-            raise KeyboardInterrupt
-        return _train(rows, job, structure, last, int(task.n_components), task.options.n_runs)
-    except KeyboardInterrupt:
-        return _single_circuit(rows, job, structure, last)
 
 
 # Three kinds of mixtures by EM, and components of pairs
@@ -557,7 +509,7 @@ def _learn_kinds(rows: Prepared, job: Job) -> LearnedMixture:
     most = min(most, job.task.max_components - n_pairs)
     task = replace(job.task, max_components=most, to_choose_from=effort.sizes)
     job = replace(job, task=task)
-    if rows.is_partitioned or rows.valid is None or rows.start is not None:
+    if rows.valid is None or rows.start is not None:
         return learn_one(rows, job)
     if task.search.init == "independent" or not task.averages_all_it_can:
         return learn_one(rows, job)
@@ -587,15 +539,13 @@ def _learn_kinds(rows: Prepared, job: Job) -> LearnedMixture:
 
 def _n_cells(rows: Prepared, effort: Effort) -> int:
     """Rows times variables, as far as they are in memory; those of completed rows."""
-    if rows.is_partitioned:
-        return 0
     n_copies = 1 if rows.gaps is None else min(rows.gaps.n_copies, effort.max_copies)
     return int(rows.train.n_rows * rows.train.n_vars * n_copies)
 
 
 def _n_pair_components(rows: Prepared, task: MixtureTask) -> int:
     """As many as the effort allows, in half of all components; none for rows of 0 and 1."""
-    if rows.encoder is None or rows.columns is None or rows.is_partitioned:
+    if rows.encoder is None or rows.columns is None:
         return 0
     n_columns = sum(column.stop > column.start for column in as_column_codes(rows.columns))
     if n_columns < 2 or rows.train.n_vars + n_columns > MOST_PLACES:

@@ -104,11 +104,10 @@ class Search(Options):
         validation rows say what is kept. "auto" samples up to 30,000 rows, or 12,000 if there are
         more than 200 variables, goes on with twice as many if there is time, and takes four times
         as many for the parameters. 0 samples none. The preset sets the default. Not for a
-        constraint, `warm_start` or partitioned tables.
+        constraint or `warm_start`.
     structure_rows : int, optional
         Search on a sample of about this many rows; the parameters are then found on all of them.
-        For a mixture on a partitioned table, the rows on which everything that is "auto" is chosen
-        (50,000 by default).
+        Not for a mixture.
     """
 
     FIRST: ClassVar[tuple[str, str]] = ("chow_liu", "chow_liu")  # the default init and vtree

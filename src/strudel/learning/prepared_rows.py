@@ -1,8 +1,7 @@
 """The first step of a fit: tables become rows that can be learned from.
 
 In:  `FitInput`: what `fit` was given, and the options that say what to make of it.
-Out: `Prepared`: rows to learn from and rows to stop by, and all that learning asks of them. Here in
-     memory; `partitioned.prepared_partitions` does the same for partitioned tables.
+Out: `Prepared`: rows to learn from and rows to stop by, and all that learning asks of them.
 
 Everything is checked, encoded, held out and, where values are unknown, completed here. So nothing
 is refused once learning has begun, and no caller prepares rows twice.
@@ -12,10 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -33,11 +31,11 @@ from strudel.learning.mixtures.boosting import fit_boosted_mixture
 from strudel.learning.mixtures.em import fit_bagged_mixture, fit_mixture
 from strudel.learning.options import BaggedEM, Boosting, Method, MixtureOptions, SearchOptions
 from strudel.learning.parameters import fit_parameters
-from strudel.learning.progress import History, MixtureHistory
+from strudel.learning.progress import MixtureHistory
 from strudel.learning.search.learn_structure import Grown, first_circuit, grow, impossible_rows
 from strudel.learning.structural_em import (
-    Completable,
     Incomplete,
+    IncompleteRows,
     first_mixture,
     fit_first,
     mean_of_known,
@@ -59,7 +57,6 @@ from strudel.tables.encoder import (
 from strudel.tables.table_code import CodedNames, table_log_density
 from strudel.trees.vtree import Vtree
 
-FEWEST_COPIES = 4  # of a search for one circuit: on one, chance stops it too early
 CONTINUED = {
     "must": "be possible under the circuit of the last fit, from which warm_start continues",
     "advice": "Leave such rows out, or start again with warm_start=False.",
@@ -88,32 +85,12 @@ class LogLikelihoods(NamedTuple):
     valid: float
 
 
-class GrownStructure(Protocol):
-    """What a search has seen."""
-
-    @property
-    def growing(self) -> Any:
-        """What knows every circuit up to the best one."""
-
-    @property
-    def history(self) -> History:
-        """One row per split."""
-
-    def best(self) -> tuple[Circuit, History]:
-        """The best circuit with its parameters, and the history that led there."""
-
-    def continue_until(
-        self, search: SearchOptions, on_split: Callable[[History], None] | None = None
-    ) -> None:
-        """Go on until the bounds in `search` say stop."""
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Prepared(ABC):
-    """Rows that can be learned from, in memory or partitioned."""
+class Prepared:
+    """Rows that can be learned from, in memory."""
 
-    train: Any
-    valid: Any  # rows to stop by, or None
+    train: BitMatrix
+    valid: Any  # rows to stop by, a `BitMatrix`, or None
     rng: np.random.Generator
     start: Circuit | None = None  # where a constraint or an earlier fit makes the search start
     columns: Sequence[Any] | None = None  # whose codes are respected
@@ -122,95 +99,18 @@ class Prepared(ABC):
     data: dict[str, Any] = field(default_factory=dict)  # of the table, for provenance
     held_out: AnyArray | None = None  # numbers of the rows of X that were held out
     log_density: tuple[float, float] = (0.0, 0.0)  # mean, of numbers given their cells; of valid
+    incomplete: Incomplete | None = None
+    blocks: Any = None  # `Blocks` of all rows, where these are a sample of a Dask table
     device: Any = None  # of torch, for the likelihoods of mixtures; None for the CPU
 
-    fewest_copies: ClassVar[int] = 1  # completions of every row, for one circuit
-    is_partitioned: ClassVar[bool] = False
-
     @property
-    @abstractmethod
-    def gaps(self) -> Completable | None:
-        """The rows themselves, if values are unknown."""
-
-    @abstractmethod
-    def with_rows(self, train: Any, valid: Any) -> Prepared:
-        """The same with complete rows."""
-
-    @abstractmethod
-    def part(self, n_rows: int | None) -> Prepared:
-        """About this many of the rows, in memory; these themselves if they are fewer."""
-
-    @abstractmethod
-    def sample(self, n_rows: int) -> tuple[ByteArray, FloatArray]:
-        """About this many of the rows as codes, with what is unknown, and their weights."""
-
-    @abstractmethod
-    def grow(self, search: SearchOptions, on_split: Any = None) -> GrownStructure:
-        """Search for a structure on the rows."""
-
-    @abstractmethod
-    def fit_parameters(self, circuit: Circuit, pseudocount: float) -> Circuit:
-        """A circuit with parameters from all rows."""
-
-    @abstractmethod
-    def train_mixture(
-        self,
-        structure: Circuit,
-        method: Method,
-        options: MixtureOptions,
-        on_iteration: Callable[[MixtureHistory], None],
-    ) -> Mixture:
-        """Train a mixture on one structure."""
-
-    @abstractmethod
-    def first_model(self, clock: Clock = NO_LIMIT, *, is_quick: bool = False) -> Model:
-        """The model that completes rows with unknown values first: a tree if it must be quick."""
-
-    def whole(self, model: Any) -> Any:
-        """A model of the rows as one of all columns."""
-        return model
-
-    def named(self, model: Any) -> Any:
-        """A model of the rows as one of all columns, by their names."""
-        if self.encoder is not None:
-            return self.whole(model).with_names(CodedNames(self.encoder.code_))
-        return self.whole(model).with_names(text_names(self.features))
-
-    @property
-    def gaps_of_all_columns(self) -> Completable | None:
-        """The same with columns of which nothing is known, as the learned model has them."""
-        return self.gaps
-
-    def mean_log_likelihood(self, model: Model, part: str) -> float:
-        """Of the rows of "train" or "valid"; where values are unknown, of those that are known."""
-        if self.gaps_of_all_columns is not None:
-            return mean_of_known(model, self.gaps_of_all_columns, part)
-        rows = getattr(self, part)
-        return math.nan if rows is None else self._mean_of_complete(model, rows)
-
-    @abstractmethod
-    def _mean_of_complete(self, model: Model, rows: Any) -> float:
-        """Mean log-likelihood of rows without unknown values."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PreparedRows(Prepared):
-    """Rows in memory."""
-
-    train: BitMatrix
-    valid: BitMatrix | None
-    incomplete: Incomplete | None = None
-
-    fewest_copies = FEWEST_COPIES
-
-    @property
-    def gaps(self) -> Completable | None:
+    def gaps(self) -> IncompleteRows | None:
         """The rows themselves, if values are unknown."""
         return None if self.incomplete is None else self.incomplete.rows
 
     @property
-    def gaps_of_all_columns(self) -> Completable | None:
-        """The same with the columns of which nothing is known."""
+    def gaps_of_all_columns(self) -> IncompleteRows | None:
+        """The same with the columns of which nothing is known, as the learned model has them."""
         return None if self.incomplete is None else self.incomplete.of_all_columns
 
     def with_rows(self, train: BitMatrix, valid: BitMatrix | None) -> Self:
@@ -287,13 +187,19 @@ class PreparedRows(Prepared):
             **arguments,
         )
 
-    def _mean_of_complete(self, model: Model, rows: BitMatrix) -> float:
+    def mean_log_likelihood(self, model: Model, part: str) -> float:
+        """Of the rows of "train" or "valid"; where values are unknown, of those that are known."""
+        if self.gaps_of_all_columns is not None:
+            return mean_of_known(model, self.gaps_of_all_columns, part)
+        rows = getattr(self, part)
+        if rows is None:
+            return math.nan
         log_p = rows_log_likelihood(model, rows.unpack(), self.device)
         counts = rows.weights > 0.0
         return float(np.average(log_p[counts], weights=rows.weights[counts]))
 
     def first_model(self, clock: Clock = NO_LIMIT, *, is_quick: bool = False) -> Model:
-        """The model that completes rows with unknown values first."""
+        """The model that completes rows with unknown values first: a tree if it must be quick."""
         assert self.incomplete is not None
         rows, tree = self.incomplete.rows, self.incomplete.tree
         if tree is None:  # a circuit to continue from
@@ -306,8 +212,14 @@ class PreparedRows(Prepared):
         """The model with a coin for every column of which nothing is known."""
         return model if self.incomplete is None else with_coins(model, self.incomplete.is_known)
 
+    def named(self, model: Any) -> Any:
+        """A model of the rows as one of all columns, by their names."""
+        if self.encoder is not None:
+            return self.whole(model).with_names(CodedNames(self.encoder.code_))
+        return self.whole(model).with_names(text_names(self.features))
 
-def prepare_rows(given: FitInput, search: SearchOptions) -> PreparedRows:
+
+def prepare_rows(given: FitInput, search: SearchOptions) -> Prepared:
     """Check everything, then hold out validation rows if there are none."""
     estimator, last = given.estimator, given.last
     start = last.structure if isinstance(last, Mixture) else last
@@ -352,7 +264,7 @@ def prepare_rows(given: FitInput, search: SearchOptions) -> PreparedRows:
         elif fraction is not None:  # there are no other rows to check against
             valid, valid_weight = table, weight
     rng = np.random.default_rng(given.random_state.randint(2**31))
-    rows = rows_of_codes(
+    rows = _rows_of_codes(
         (train, weight),
         None if valid is None else (valid, valid_weight),
         rng,
@@ -394,7 +306,7 @@ def _mean_densities(
 Codes = tuple[ByteArray, FloatArray | None]  # rows of 0, 1 and UNKNOWN, and their weights
 
 
-def rows_of_codes(
+def _rows_of_codes(
     train: Codes,
     valid: Codes | None,
     rng: np.random.Generator,
@@ -406,7 +318,7 @@ def rows_of_codes(
     constraint: Any = None,
     is_restricted: bool = False,
     n_jobs: int | None = None,
-) -> PreparedRows:
+) -> Prepared:
     """Pack checked rows, complete them where values are unknown, and apply the constraint.
 
     `tables` are the rows that must be possible, by the names that errors call them.
@@ -437,7 +349,7 @@ def rows_of_codes(
         for name, table in tables.items():
             check_satisfied(allowed, table, names, name)
         start = restrict(start, allowed)
-    return PreparedRows(
+    return Prepared(
         train=bits,
         valid=valid_bits,
         rng=rng,

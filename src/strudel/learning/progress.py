@@ -304,6 +304,7 @@ IN_WORDS = {
     "structure": "growing the structure",
     "choice": "comparing settings",
     "training": "training",
+    "blocks": "counting all rows",
 }
 
 
@@ -313,9 +314,9 @@ class Progress:
 
     Attributes
     ----------
-    stage : {"compiling", "structure", "choice", "training"}
+    stage : {"compiling", "structure", "choice", "training", "blocks"}
         Functions that are compiled, once per installation; splits of the structure, settings of a
-        mixture that are compared, or EM steps (of boosting, components).
+        mixture that are compared, EM steps (of boosting, components), or blocks of a Dask table.
     step : int
         Steps of this stage so far.
     train, valid : float

@@ -26,7 +26,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -41,7 +41,6 @@ from strudel.circuits.passes import UNKNOWN, decode
 from strudel.data.bits import BitMatrix, exact_weights, pack_columns
 from strudel.errors import NothingKnownWarning
 from strudel.learning.incomplete import (
-    Countable,
     EmLimits,
     ExpectedFlows,
     Layout,
@@ -109,27 +108,8 @@ class Result(NamedTuple):
     is_interrupted: bool
 
 
-class Completable(Protocol):
-    """Rows that a model can complete: `IncompleteRows`, or such rows in partitions."""
-
-    @property
-    def train_rows(self) -> Countable:
-        """Training rows, to fit parameters to."""
-
-    @property
-    def valid_rows(self) -> Countable | None:
-        """Validation rows, to judge by."""
-
-    @property
-    def n_copies(self) -> int:
-        """Completions of every row that make enough rows together."""
-
-    def completed(self, model: Model, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
-        """`n` completions of every training and validation row, of 1/n of its weight each."""
-
-
 def learn_incomplete(
-    rows: Completable,
+    rows: IncompleteRows,
     first: Model,
     learn: Callable[[Any, Any], Learned],
     refit: Callable[[Model], Model],
@@ -170,7 +150,7 @@ def learn_incomplete(
     return best
 
 
-def refit_circuit(circuit: Circuit, rows: Completable, clock: Clock) -> Circuit:
+def refit_circuit(circuit: Circuit, rows: IncompleteRows, clock: Clock) -> Circuit:
     """A circuit with parameters between those it has and the best for what is known."""
     passes = Passes.of(circuit, "fit")
     prior = Prior(STRENGTH, circuit.theta)
@@ -181,7 +161,7 @@ def refit_circuit(circuit: Circuit, rows: Completable, clock: Clock) -> Circuit:
 
 def refit_mixture(
     mixture: Mixture,
-    rows: Completable,
+    rows: IncompleteRows,
     options: MixtureOptions,
     n_runs: int,
     clock: Clock,
@@ -211,7 +191,7 @@ def refit_mixture(
 
 
 def _prior(
-    passes: Passes, mixture: Mixture, train: Countable, options: MixtureOptions, n_runs: int
+    passes: Passes, mixture: Mixture, train: PartialRows, options: MixtureOptions, n_runs: int
 ) -> Prior:
     """What components are drawn to: the single circuit on the same rows, or all edges alike."""
     strength = TRAINING_STRENGTH if options.pseudocount == "auto" else options.pseudocount
@@ -225,7 +205,7 @@ def _prior(
     return Prior(strength, np.exp(single.edge_log_theta[:, 0]))
 
 
-def mean_of_known(model: Model, gaps: Completable, part: str = "valid") -> float:
+def mean_of_known(model: Model, gaps: IncompleteRows, part: str = "valid") -> float:
     """Mean log-likelihood of what is known of the rows of "train" or "valid"; nan without any."""
     rows = gaps.train_rows if part == "train" else gaps.valid_rows
     if rows is None:
@@ -578,7 +558,7 @@ def _indices(values: list[int]) -> IntArray:
 def with_known_shares(mixture: Mixture, gaps: Any) -> Mixture:
     """The mixture with the shares of known values; rows belong to components by what is known.
 
-    As it is without unknown values, or where rows are partitioned.
+    As it is without unknown values.
     """
     rows = None if gaps is None else gaps.train_rows
     if mixture.known is not None or not isinstance(rows, PartialRows):

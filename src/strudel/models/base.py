@@ -25,7 +25,6 @@ from strudel.data.validation import (
 )
 from strudel.errors import MisfitWarning, outer_stack_level
 from strudel.learning.options import METHODS, SEARCHES, named_options
-from strudel.learning.partitioned.engines import lazy_mean
 from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared
 from strudel.queries.columns.pair_check import Check, check_codes, most_rows
 from strudel.queries.model import Model, model_of
@@ -174,6 +173,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         """What `fit` was given, after the checks that scikit-learn makes."""
         if not is_lazy(X):
             text_names(X)  # refuses what are no names
+        if not (is_lazy(X) or is_lazy(X_valid)):
             _check_same_features(X, X_valid)
         return FitInput(
             X,
@@ -228,7 +228,8 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of the rows, in nats; for lazy rows, block by block."""
         log_p = self.score_samples(X)
-        return lazy_mean(log_p) if is_lazy(log_p) else float(log_p.mean())
+        mean = log_p.mean()
+        return float(mean.compute() if is_lazy(mean) else mean)
 
     def from_torch(self, module: Any) -> Self:
         """A copy with the parameters of a module that `to_torch` made of this model.

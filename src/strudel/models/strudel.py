@@ -16,7 +16,6 @@ from strudel._types import FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_common_options, check_count
-from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
 from strudel.learning.fit import SampledRows, fit_circuit, fit_mixture
 from strudel.learning.learn_mixture import MOST_FREE, MOST_OF_ALL, STRUCTURE_SHARE, MixtureTask
@@ -30,7 +29,6 @@ from strudel.learning.options import (
     PRESETS,
     SEARCHES,
     Auto,
-    BaggedEM,
     BestFirst,
     Boosting,
     Continuous,
@@ -270,7 +268,7 @@ class Strudel(StrudelOptions, DensityEstimator):
         check_common_options(self)
         if self.preset is not None:
             check_choice("preset", self.preset, tuple(PRESETS))
-        last = self._last(warm_start, X)
+        last = self._last(warm_start)
         learn = self._fit_circuit if self.is_single else self._fit_mixture
         given = self._fit_input(X, y, X_valid, sample_weight, last)
         if save_to is None:
@@ -281,12 +279,10 @@ class Strudel(StrudelOptions, DensityEstimator):
         keeper.write(self.circuit_)
         return self
 
-    def _last(self, warm_start: Any, X: Any) -> Model | None:
+    def _last(self, warm_start: Any) -> Model | None:
         """The model to continue from, if there is one."""
         if warm_start is None or warm_start is False:
             return None
-        if is_lazy(X):
-            raise ValueError("warm_start needs all rows in memory: take a sample of the rows.")
         if isinstance(warm_start, str | os.PathLike):
             warm_start = model_in(warm_start)
         last = getattr(self, "circuit_", None) if warm_start is True else model_of(warm_start)
@@ -381,20 +377,9 @@ class Strudel(StrudelOptions, DensityEstimator):
     def _fit_mixture(self, given: FitInput, callback: Callback | None) -> Strudel:
         """Learn a mixture."""
         has_valid = given.X_valid is not None or self.validation_fraction is not None
-        is_partitioned = is_lazy(given.X)
-        task = self._task(has_valid, is_partitioned)
-        if is_partitioned and not isinstance(task.method, EM | BaggedEM | Auto):
-            raise ValueError(
-                "A partitioned table needs the method em or bagged_em, but method is "
-                f"{self.method!r}."
-            )
-        is_chosen = task.n_components == "auto" or task.chooses_splits
-        if task.search.search.structure_rows is not None and not (is_partitioned and is_chosen):
-            raise ValueError(
-                "structure_rows of a mixture is the size of the sample on which n_components and "
-                "the splits of a partitioned table are chosen: leave it out for a table in memory, "
-                "or if both are given."
-            )
+        task = self._task(has_valid)
+        if task.search.search.structure_rows is not None:
+            raise ValueError("structure_rows is for single circuits: leave it out for a mixture.")
         with Reporter(callback, self.verbose) as report:
             fitted = fit_mixture(given, task, report)
         self._keep(fitted.rows, fitted.log_likelihoods)
@@ -407,7 +392,7 @@ class Strudel(StrudelOptions, DensityEstimator):
         self._check_fit(fitted.rows)
         return self
 
-    def _task(self, has_valid: bool, is_partitioned: bool = False) -> MixtureTask:
+    def _task(self, has_valid: bool) -> MixtureTask:
         """What is asked for, checked."""
         method = named_options("method", self.method, METHODS)
         if isinstance(method, Auto) and not isinstance(self.n_components, str):
@@ -441,7 +426,7 @@ class Strudel(StrudelOptions, DensityEstimator):
             smoothing="single" if self.smoothing == "auto" else self.smoothing,
             pseudocount=pseudocount,
             max_seconds=self.max_seconds,
-            device=self._device(method, is_partitioned),
+            device=self._device(method),
         )
         is_chosen = self.max_splits is None or not isinstance(n_components, int)
         search = self._search_options(is_chosen)
@@ -468,17 +453,15 @@ class Strudel(StrudelOptions, DensityEstimator):
             )
         return tuple(int(size) for size in sizes) if len(sizes) > 1 else int(sizes[0])
 
-    def _device(self, method: Method, is_partitioned: bool) -> Any:
+    def _device(self, method: Method) -> Any:
         """Where components learn; None for the CPU."""
-        problem = None
-        if isinstance(method, Boosting):
-            problem = f"the method em, bagged_em or continuous, but method is {self.method!r}"
-        elif is_partitioned:
-            problem = "a table in memory, but X is partitioned"
-        if problem is None:
+        if not isinstance(method, Boosting):
             return find_device(self.device)
         if self.device not in ("cpu", "auto"):
-            raise ValueError(f"device={self.device!r} needs {problem}: use device='cpu'.")
+            raise ValueError(
+                f"device={self.device!r} needs the method em, bagged_em or continuous, but method "
+                f"is {self.method!r}: use device='cpu'."
+            )
         return None
 
     def _search_options(self, is_chosen: bool) -> SearchOptions:

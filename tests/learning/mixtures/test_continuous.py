@@ -440,10 +440,3 @@ def test_the_rate_rises_and_falls_to_zero():
     assert np.argmax(rates) == 10
     assert rates[10] == pytest.approx(1.0)
     assert max(rates[0], rates[-1]) < 0.05
-
-
-def test_a_partitioned_table_is_refused():
-    da = pytest.importorskip("dask.array")
-    X = da.from_array(rows_of_kinds(), chunks=(100, -1))
-    with pytest.raises(ValueError, match="needs the method em or bagged_em"):
-        estimator().fit(X)

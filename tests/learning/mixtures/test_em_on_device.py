@@ -263,13 +263,6 @@ def test_other_methods_are_refused_by_name(device):
     model.set_params(device="auto").fit(rows_of_kinds())
 
 
-def test_a_partitioned_table_is_refused(device):
-    da = pytest.importorskip("dask.array")
-    X = da.from_array(rows_of_kinds(), chunks=(100, -1))
-    with pytest.raises(ValueError, match="a table in memory, but X is partitioned"):
-        Strudel(n_components=2, max_splits=2, device="cuda").fit(X)
-
-
 # How far the structure grows
 
 

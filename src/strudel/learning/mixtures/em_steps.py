@@ -374,6 +374,14 @@ class Ensemble:
         )
         return share, log_p
 
+    def set_parameters(self, mixture: Mixture) -> None:
+        """Take over those of a mixture, for an ensemble of one group."""
+        choices = self.choices
+        self._log_theta[: len(choices.edge)] = mixture.edge_log_theta[choices.edge]
+        usual = choices.default[choices.default != NONE]
+        self._base[:] = self._log_theta[usual].sum(axis=0) + mixture.log_weight
+        self.find_differences()
+
     def columns(self) -> tuple[AnyArray, AnyArray]:
         """The parameters as `shares` needs them."""
         return self._base, self._delta

@@ -1,4 +1,4 @@
-"""Small tables, whole and in parts, and models that must not tell the difference."""
+"""Small tables, whole and as Dask arrays, and models that must be the same."""
 
 from __future__ import annotations
 

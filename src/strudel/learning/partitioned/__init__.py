@@ -1,1 +1,0 @@
-"""Tables in several partitions, on one machine or on a Dask cluster -> a model."""
