@@ -64,7 +64,7 @@ def _check_probability(model, joint, rows, event, is_true):
         assert probability(model, event, log=True) == -math.inf
 
 
-@examples(120)
+@examples(60)
 @given(questions())
 def test_condition_then_log_likelihood_is_bayes_rule(question):
     need_pysdd()

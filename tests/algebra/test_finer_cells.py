@@ -41,7 +41,8 @@ def table(n=300):
 def learned(kind):
     few = TableEncoder(n_bins=4, code="one_hot" if kind == "one-hot" else "thermometer")
     if kind == "mixture":
-        return Strudel(n_components=3, columns=few, random_state=0).fit(table()).circuit_
+        model = Strudel(n_components=3, max_splits=3, columns=few, random_state=0)
+        return model.fit(table()).circuit_
     return Strudel(n_components=1, columns=few, random_state=0, max_splits=10).fit(table()).circuit_
 
 

@@ -32,7 +32,6 @@ def random_mixture(structure, n_components, rng):
         ("greedy", (0, 1)),
         pytest.param("greedy", (3, 12), marks=pytest.mark.compiled),
         pytest.param("best_first", (3, 12), marks=pytest.mark.compiled),
-        pytest.param("learnpsdd", (5, 5), marks=pytest.mark.compiled),
     ],
 )
 def test_a_longer_prefix_has_the_same_distribution(search, lengths, rng):

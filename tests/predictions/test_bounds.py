@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulas import event_of_truth, random_truth
-from joint import Joint, learned_circuit, models, special_circuits
+from joint import Joint, models, special_circuits
 from oracle import completions
 from strategies import examples
 from strudel.circuits.passes import UNKNOWN
@@ -115,37 +115,6 @@ def check_posteriors(model, joint, seed):
 def test_posteriors_of_random_circuits(circuit, seed):
     if circuit.root >= 2 * circuit.n_vars:
         check_posteriors(circuit, Joint(circuit), seed)
-
-
-@pytest.mark.parametrize("name", ["learned 0", "learned 1", "learned 2"])
-def test_posteriors_of_learned_circuits(name):
-    circuit = special_circuits()[name]
-    joint = Joint(circuit)
-    for seed in range(25):
-        check_posteriors(circuit, joint, seed)
-
-
-@pytest.mark.compiled
-def test_posteriors_of_a_mixture_as_a_circuit():
-    from joint import special_joint, special_mixtures
-
-    for name in ("learned", "not deterministic"):
-        for seed in range(15):
-            check_posteriors(special_mixtures()[name].to_circuit(), special_joint(name), seed)
-
-
-def test_a_single_open_variable_leaves_two_posteriors():
-    circuit = learned_circuit(3)
-    joint = Joint(circuit)
-    weight = np.zeros(8)
-    weight[0] = 1.0
-    row = np.full(8, np.nan)
-    codes = np.full((1, 8), UNKNOWN, dtype=np.uint8)
-    world = World(joint, joint.states[:, 0])
-    for var in range(1, 8):
-        low, high = PosteriorBounds(circuit, np.array([var])).of_sum(weight, codes)
-        expected = [world.expected(full)[0] for full, _ in world.completions(row, [var])]
-        assert (low[0], high[0]) == pytest.approx((min(expected), max(expected)), abs=0.2)
 
 
 def test_a_decision_knows_its_ties():

@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 from sklearn import ensemble, linear_model, tree
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import oracle
@@ -28,7 +29,6 @@ from strudel.predictions.expected import (
     expected_prediction,
     prediction_variance,
 )
-from strudel.predictions.predictor_forms import LinearForm
 from strudel.trees.vtree import balanced_vtree, random_vtree
 
 
@@ -92,25 +92,20 @@ def random_predictor(structure, rng, n_outputs=1, kind="regression"):
 
 
 @given(st.data())
-@examples(50)
+@examples(30)
 def test_predictor_circuits(data):
     p, q = data.draw(strategies.circuit_pairs(6, p_deterministic=data.draw(st.booleans())))
     rng = np.random.default_rng(data.draw(strategies.seeds))
     model = p
     if data.draw(st.booleans()):
         model = strategies.random_mixture(p, data.draw(st.integers(1, 9)), rng)
+    row = data.draw(strategies.partly_observed_rows(p.n_vars))
     predictor = random_predictor(q, rng)
-    row = data.draw(strategies.partly_observed_rows(p.n_vars))
     check(model, predictor, row, lambda rows: predictor.evaluate(rows)[:, 0])
-
-
-@given(st.data())
-@examples(8)
-def test_predictor_circuits_with_several_outputs(data):
-    p, q = data.draw(strategies.circuit_pairs(5, p_deterministic=False))
-    predictor = random_predictor(q, np.random.default_rng(data.draw(strategies.seeds)), 3)
-    row = data.draw(strategies.partly_observed_rows(p.n_vars))
-    check(p, predictor, row, predictor.evaluate)
+    several = random_predictor(q, rng, 3)
+    check(model, several, row, several.evaluate)
+    logistic = random_predictor(q, rng, 2, "logistic")
+    check(p, logistic, row, lambda rows: expit(logistic.evaluate(rows)), output="probability")
 
 
 def test_a_variance_keeps_its_digits_beside_a_large_mean(rng):
@@ -172,87 +167,36 @@ def table(data, n_vars, seed):
     return rows, target
 
 
-@given(models(), st.data(), strategies.seeds)
-@examples(20)
-def test_linear_models(model, data, seed):
+KINDS = {
+    "ridge": linear_model.Ridge(),
+    "tree": tree.DecisionTreeRegressor(max_depth=4, random_state=0),
+    "forest": ensemble.RandomForestRegressor(4, max_depth=3, random_state=0),
+    "boosting": ensemble.GradientBoostingRegressor(n_estimators=4, random_state=0),
+    "classes of a tree": tree.DecisionTreeClassifier(max_depth=3, random_state=0),
+    "classes of a forest": ensemble.RandomForestClassifier(3, max_depth=3, random_state=0),
+    "log-odds": linear_model.LogisticRegression(),
+    "boosted log-odds": ensemble.GradientBoostingClassifier(n_estimators=3, max_depth=2),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(16)
+@given(model=models(5), data=st.data(), seed=strategies.seeds)
+def test_predictors_of_scikit_learn(kind, model, data, seed):
     rows, target = table(data, model.n_vars, seed)
-    predictor = linear_model.Ridge().fit(rows, target)
-    check(
-        model,
-        predictor,
-        data.draw(strategies.partly_observed_rows(model.n_vars)),
-        predictor.predict,
-    )
-
-
-@given(models(), st.data(), strategies.seeds)
-@examples(20)
-def test_trees(model, data, seed):
-    rows, target = table(data, model.n_vars, seed)
-    depth = data.draw(st.sampled_from([1, 2, 4, None]))
-    predictor = tree.DecisionTreeRegressor(max_depth=depth, random_state=0).fit(rows, target)
-    check(
-        model,
-        predictor,
-        data.draw(strategies.partly_observed_rows(model.n_vars)),
-        predictor.predict,
-    )
-
-
-@given(models(), st.data(), strategies.seeds)
-@examples(12)
-def test_forests_and_boosting(model, data, seed):
-    rows, target = table(data, model.n_vars, seed)
-    make = data.draw(
-        st.sampled_from([ensemble.RandomForestRegressor, ensemble.GradientBoostingRegressor])
-    )
-    predictor = make(n_estimators=4, max_depth=3, random_state=0).fit(rows, target)
-    check(
-        model,
-        predictor,
-        data.draw(strategies.partly_observed_rows(model.n_vars)),
-        predictor.predict,
-    )
-
-
-@given(models(4), st.data(), strategies.seeds)
-@examples(8)
-def test_classes_of_trees_and_forests(model, data, seed):
-    rows, target = table(data, model.n_vars, seed)
-    labels = np.digitize(target, np.quantile(target, [0.3, 0.6]))
-    for predictor in (
-        tree.DecisionTreeClassifier(max_depth=3, random_state=0),
-        ensemble.RandomForestClassifier(3, max_depth=3, random_state=0),
-    ):
-        predictor.fit(rows, labels)
-        row = data.draw(strategies.partly_observed_rows(model.n_vars))
-        check(model, predictor, row, predictor.predict_proba)
-
-
-@given(models(5), st.data(), strategies.seeds)
-@examples(8)
-def test_log_odds_and_probabilities(model, data, seed):
-    rows, target = table(data, model.n_vars, seed)
-    classes = data.draw(st.integers(2, 3))
-    labels = np.digitize(target, np.quantile(target, [0.3, 0.6][: classes - 1]))
-    for predictor in (
-        linear_model.LogisticRegression(),
-        ensemble.GradientBoostingClassifier(n_estimators=3, max_depth=2),
-    ):
-        predictor.fit(rows, labels)
-        row = data.draw(strategies.partly_observed_rows(model.n_vars))
-        check(model, predictor, row, predictor.predict_proba, output="probability")
+    predictor = clone(KINDS[kind])
+    row = data.draw(strategies.partly_observed_rows(model.n_vars))
+    if not hasattr(predictor, "predict_proba"):
+        check(model, predictor.fit(rows, target), row, predictor.predict)
+        return
+    n_classes = data.draw(st.integers(2, 3))
+    labels = np.digitize(target, np.quantile(target, [0.3, 0.6][: n_classes - 1]))
+    predictor.fit(rows, labels)
+    if "log-odds" in kind:
         check(model, predictor, row, predictor.decision_function, output="logit")
-
-
-@given(st.data(), strategies.seeds)
-@examples(8)
-def test_logistic_circuits(data, seed):
-    p, q = data.draw(strategies.circuit_pairs(5))
-    predictor = random_predictor(q, np.random.default_rng(seed), 2, "logistic")
-    row = data.draw(strategies.partly_observed_rows(p.n_vars))
-    check(p, predictor, row, predictor.evaluate)
-    check(p, predictor, row, lambda rows: expit(predictor.evaluate(rows)), output="probability")
+        check(model, predictor, row, predictor.predict_proba, output="probability")
+    else:
+        check(model, predictor, row, predictor.predict_proba)
 
 
 @given(models(5), st.data())
@@ -291,17 +235,6 @@ def test_one_row_gives_a_number_and_a_table_one_per_row():
     both = linear_model.Ridge().fit(ROWS[:, :4], np.column_stack([TARGET, -TARGET]))
     assert expected_prediction(circuit, both, {}).shape == (2,)
     assert expected_prediction(circuit, both, [[np.nan] * 4]).shape == (1, 2)
-
-
-def test_complete_rows_are_simply_predicted():
-    circuit = compile_factorized(random_vtree(6, np.random.default_rng(0)))
-    for predictor in (linear_model.Ridge(), forest(), tree.DecisionTreeRegressor()):
-        predictor.fit(ROWS, TARGET)
-        found = expected_prediction(circuit, predictor, ROWS)
-        assert found == pytest.approx(predictor.predict(ROWS), rel=1e-12)
-        assert prediction_variance(circuit, predictor, ROWS) == pytest.approx(
-            np.zeros(120), abs=1e-20
-        )
 
 
 def test_an_estimator_answers_as_its_circuit_does():
@@ -484,13 +417,6 @@ def test_hundreds_of_variables_against_samples():
         assert np.all(np.abs(found - values.mean(axis=1)) < 5 * error)
         spread = prediction_variance(mixture, predictor, asked)
         assert spread == pytest.approx(values.var(axis=1), rel=0.15)
-
-
-def test_a_linear_form_may_be_written_by_hand():
-    form = LinearForm(np.array([[1.0], [0.0], [0.0], [2.0]]), np.array([0.5]))
-    circuit = figure_1_circuit()
-    wanted = 0.5 + strudel.marginal_probabilities(circuit) @ [1.0, 0.0, 0.0, 2.0]
-    assert expected_prediction(circuit, form, {}) == pytest.approx(wanted)
 
 
 def test_probabilities_of_three_classes_add_up():

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from joint import NAN, REL, Joint, learned_circuit, mixture_models, models, special_circuits
 from strategies import examples
-from strudel.models.strudel import Strudel
 from strudel.predictions.explanation import sufficient_explanation
-from worlds import PREDICTORS, World, forest, tree
+from worlds import PREDICTORS, World, forest
 
 approx = pytest.approx
 seeds = st.integers(0, 2**32 - 1)
@@ -135,20 +134,6 @@ def test_a_search_that_is_cut_short_says_so():
     assert not found.is_smallest or len(found.features) == len(exact.features)
     assert exact.is_smallest
     assert found.lower_bound <= found.probability <= found.upper_bound
-
-
-@pytest.mark.compiled
-def test_hundreds_of_variables():
-    rng = np.random.default_rng(0)
-    n_vars = 150
-    kind = rng.integers(0, 2, 300)
-    X = (rng.random((300, n_vars)) < rng.random((2, n_vars))[kind]).astype(np.uint8)
-    model = Strudel(n_components=1, max_splits=30, random_state=0).fit(X)
-    predictor = type(tree(4, rng))(max_depth=5, random_state=0).fit(X, kind)
-    found = model.sufficient_explanation(predictor, X[0], max_sets=500)
-    assert found.is_sufficient
-    assert found.probability >= 0.9
-    assert found.decision == predictor.predict(X[:1])[0]
 
 
 def test_how_it_is_written():

@@ -86,12 +86,6 @@ def test_log_odds_are_those_of_the_decision_function():
     assert form.evaluate(X)[:, 0] == pytest.approx(model.decision_function(X))
 
 
-def test_exponential_loss_doubles_the_decision_function():
-    model = ensemble.GradientBoostingClassifier(n_estimators=5, loss="exponential").fit(X, TWO)
-    form = form_of_predictor(model, 6)
-    assert form.evaluate(X)[:, 0] == pytest.approx(2 * model.decision_function(X))
-
-
 def test_discriminant_analysis_has_log_odds():
     model = LinearDiscriminantAnalysis().fit(X, THREE)
     form = form_of_predictor(model, 6)
@@ -117,22 +111,6 @@ def test_leaves_exclude_each_other_and_are_complete():
             ALL_ROWS[:, literal // 2] == literal % 2, axis=1
         )
     assert np.all(n_reached == 1)
-
-
-def test_splits_beside_zero_and_one_are_no_splits():
-    wide = X.astype(float).copy()
-    wide[::3, 0] = 5.0
-    wide[1::3, 1] = -3.0
-    model = tree.DecisionTreeRegressor().fit(wide, Y)
-    assert np.any((model.tree_.threshold < 0) | (model.tree_.threshold >= 1))
-    form = form_of_predictor(model, 6)
-    assert form.evaluate(ALL_ROWS)[:, 0] == pytest.approx(model.predict(ALL_ROWS))
-
-
-def test_a_constant_tree_is_one_empty_leaf():
-    form = form_of_predictor(tree.DecisionTreeRegressor().fit(X, np.full(300, 3.0)), 6)
-    assert form.leaf_start.tolist() == [0, 0]
-    assert form.evaluate(X[:2]).tolist() == [[3.0], [3.0]]
 
 
 def test_features_are_found_by_name():

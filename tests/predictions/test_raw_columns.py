@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -14,13 +13,11 @@ from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     GradientBoostingClassifier,
-    HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestRegressor,
 )
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -182,23 +179,6 @@ def test_expected_predictions_average_those_of_the_pipeline(any_model, name):
         assert value == approx(p @ output(predictor, rows), rel=1e-9)
 
 
-def test_rows_of_a_frame_may_have_gaps(model):
-    rows = pd.DataFrame(
-        {
-            "colour": ["red", None, "blue"],
-            "size": [2.0, np.nan, 11.0],
-            "member": [None, True, False],
-        }
-    )
-    predictor = fitted("tree")
-    found = expected_prediction(model, predictor, rows)
-    for row, value in zip(rows.to_dict("records"), found, strict=True):
-        known = {name: v for name, v in row.items() if v is not None and v == v}
-        worlds_of_row, p = worlds(model, known)
-        assert value == approx(p @ predictor.predict(worlds_of_row), rel=1e-9)
-    assert found[2] == approx(predictor.predict(FEW.iloc[:1].assign(**rows.iloc[2].to_dict()))[0])
-
-
 @pytest.mark.parametrize("name", ["tree", "forest", "ridge"])
 def test_variances(model, name):
     predictor = fitted(name)
@@ -219,17 +199,6 @@ def test_boosting_gives_log_odds_and_probabilities(model):
         assert logit == approx(p @ predictor.decision_function(rows), rel=1e-9)
         found = expected_prediction(model, predictor, known, output="probability")
         assert found == approx(p @ predictor.predict_proba(rows), rel=1e-9)
-
-
-def test_gradient_boosting_on_histograms_may_treat_columns_as_categories(model):
-    rows = FEW.astype({"colour": "category"})
-    predictor = HistGradientBoostingClassifier(
-        max_iter=2, categorical_features=["colour"], min_samples_leaf=5
-    ).fit(rows, IS_HIGH)
-    for known in KNOWN[:2]:
-        cells, p = worlds(model, known)
-        wanted = p @ predictor.decision_function(cells.astype({"colour": rows["colour"].dtype}))
-        assert expected_prediction(model, predictor, known) == approx(wanted, rel=1e-9)
 
 
 def unknown_as_nan():
@@ -271,17 +240,6 @@ def test_categories_that_a_tree_never_saw_go_where_it_sends_what_is_missing(pred
             fitted_one = clone(predictor).fit(train, wanted)
             found = expected_prediction(circuit, fitted_one, asked)
             assert found == approx(fitted_one.predict(asked), rel=1e-9)
-
-
-def test_every_category_is_checked(model, monkeypatch):
-    from strudel.predictions import predictor_arguments as raw_columns
-
-    seen = []
-    monkeypatch.setattr(raw_columns, "N_CHECKED", 1)
-    monkeypatch.setattr(raw_columns, "check_predictions", lambda *args: seen.append(args[2]))
-    expected_prediction(model, fitted("tree"), {})
-    assert {*seen[0]["colour"]} == {"red", "green", "blue"}
-    assert {*seen[0]["member"]} == {True, False}
 
 
 def test_sampled_answers_of_linear_models_have_the_exact_mean():
@@ -340,13 +298,6 @@ def test_numbers_between_any_two_are_integrated():
         wanted += chance * predictor.predict(rows).mean()
     # Draws stay within what was seen and are rounded; the tails hold less than a hundredth.
     assert expected_prediction(model, predictor, known) == approx(wanted, rel=5e-3)
-
-
-def test_known_numbers_that_no_cell_was_cut_for_are_predicted_as_they_are():
-    model = Strudel(n_components=1, random_state=0, max_splits=5).fit(TABLE)
-    for name in ("tree", "ridge", "forest"):
-        predictor = fitted(name, TABLE)
-        assert expected_prediction(model, predictor, TABLE) == approx(predictor.predict(TABLE))
 
 
 @pytest.mark.filterwarnings("error")
@@ -456,14 +407,6 @@ def test_events_may_have_bounds_inside_cells(model):
     assert shares.values.sum() == approx(shares.prediction - shares.base_value)
 
 
-def test_what_a_grid_search_found_is_used(model):
-    predictor = fitted("tree")
-    search = GridSearchCV(predictor, {"decisiontreeregressor__max_depth": [2]}, cv=2)
-    search.fit(FEW, TARGET)
-    found = expected_prediction(model, search, {"colour": "red"})
-    assert found == approx(expected_prediction(model, search.best_estimator_, {"colour": "red"}))
-
-
 def test_parts_of_cells_may_be_known(model):
     predictor = fitted("tree")
     rows, p = worlds(model, {"colour": "red"})
@@ -480,26 +423,6 @@ def test_variables_of_cut_cells_do_not_say_enough(model):
     first = model.encoder_.code_.column("size").variable_names[0]
     with pytest.raises(ValueError, match=r"cuts column 'size' elsewhere. Name the column itself"):
         same_decision_probability(model, fitted("classes"), hidden=[first])
-
-
-def test_predictors_may_leave_columns_out_and_need_no_steps():
-    model = Strudel(n_components=1, random_state=0, max_splits=5).fit(TABLE)
-    tree = DecisionTreeRegressor(max_depth=3).fit(TABLE[["score", "size"]], TARGET)
-    known = {"size": 7, "score": 2.5}
-    wanted = tree.predict(pd.DataFrame([known])[["score", "size"]])[0]
-    assert expected_prediction(model, tree, known) == approx(wanted)
-
-
-def test_pipelines_over_tables_of_0_and_1():
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 2, (200, 4))
-    y = X[:, 0] + 2.0 * X[:, 1] * X[:, 2]
-    model = Strudel(n_components=1, random_state=0, max_splits=5).fit(X)
-    predictor = make_pipeline(StandardScaler(), DecisionTreeRegressor()).fit(X, y)
-    states = np.indices((2, 2, 2, 2)).reshape(4, -1).T
-    p = np.exp(strudel.log_likelihood(model, states))
-    found = expected_prediction(model, predictor, [[np.nan] * 4])
-    assert found == approx([p @ predictor.predict(states)])
 
 
 @pytest.mark.parametrize(
@@ -580,14 +503,6 @@ def test_an_encoder_with_few_cells_takes_the_most_even_thresholds():
     assert min(code.column("score").counts) > 60
     with pytest.raises(TypeError, match="thresholds of trees, but the predictor is a Ridge"):
         TableEncoder(edges=Ridge().fit(TABLE[["size"]], TARGET)).fit(TABLE)
-
-
-def test_warnings_are_given_once(model):
-    predictor = fitted("tree")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        shap_values(model, predictor, FEW.iloc[:3])
-    assert sum(issubclass(one.category, CutCellsWarning) for one in caught) <= 1
 
 
 def test_variables_are_those_of_the_model_that_is_asked(any_model):

@@ -32,13 +32,12 @@ from strudel.learning.search.learn_structure import learn_structure
 from strudel.logic.events import variables
 from strudel.models.strudel import Strudel
 from strudel.predictions.same_decision import (
-    SameDecision,
     expected_same_decision_probability,
     same_decision_probability,
 )
 from strudel.queries.marginal import log_conditional
 from strudel.queries.variable_probabilities import marginal_probabilities
-from strudel.trees.vtree import Vtree, balanced_vtree
+from strudel.trees.vtree import balanced_vtree
 from worlds import PREDICTORS, World
 
 seeds = st.integers(0, 2**32 - 1)
@@ -101,22 +100,6 @@ def test_of_a_predictor_under_mixtures(name, kind):
     assert found == approx(wanted, rel=REL)
 
 
-@pytest.mark.compiled
-@pytest.mark.parametrize("n_classes", [3, 4])
-@pytest.mark.parametrize("kind", ["tree", "forest", "logistic"])
-def test_of_a_classifier_with_more_classes(kind, n_classes):
-    circuit = special_circuits()["learned 0"]
-    rng = np.random.default_rng(n_classes)
-    joint = Joint(circuit)
-    predictor = PREDICTORS[kind](circuit.n_vars, rng, n_classes)
-    world = World(joint, predictor)
-    rows = some_rows(joint, rng, 3)
-    for hidden in (None, [0, 1, 5]):
-        listed = range(circuit.n_vars) if hidden is None else hidden
-        found = same_decision_probability(circuit, predictor, rows, hidden=hidden)
-        assert found == approx([world.same_decision(row, listed) for row in rows], rel=REL)
-
-
 @given(models_with_rows(6, 2, models), seeds)
 @examples(25)
 def test_of_a_formula_against_enumeration(case, seed):
@@ -163,33 +146,11 @@ def test_expected_against_enumeration(case, seed, kind):
     assert found == approx(wanted, rel=REL, abs=1e-14)
 
 
-@pytest.mark.compiled
-@pytest.mark.parametrize("kind", ["variable", "forest", "linear"])
-@pytest.mark.parametrize("name", ["learned 0", "learned 1", "figure 1"])
-def test_expected_of_learned_circuits(name, kind):
-    circuit = special_circuits()[name]
-    joint, n_vars = Joint(circuit), circuit.n_vars
-    rng = np.random.default_rng(7)
-    decision = 0 if kind == "variable" else PREDICTORS[kind](n_vars, rng)
-    world = World(joint, joint.states[:, 0] if kind == "variable" else decision)
-    hidden = [1, 2, 3]
-    for observe in ([1], [3], [2, 3], [n_vars - 1]):
-        found = expected_same_decision_probability(
-            circuit, decision, observe=observe, hidden=hidden
-        )
-        wanted = world.expected_same_decision([NAN] * n_vars, observe, hidden)
-        assert found == approx(wanted, rel=REL)
-
-
 def test_after_everything_hidden_is_observed_nothing_changes():
     circuit = learned_circuit(1)
     hidden = [1, 3, 5]
     found = expected_same_decision_probability(circuit, 0, observe=hidden, hidden=hidden)
     assert found == approx(1.0, rel=1e-12)
-
-
-def test_without_hidden_variables_the_decision_stays():
-    assert same_decision_probability(learned_circuit(1), 0, hidden=[]) == 1.0
 
 
 @pytest.mark.compiled
@@ -237,102 +198,6 @@ def test_a_limit_of_seconds():
     assert seen[0].message.upper_bound[0] > found
 
 
-def constrained_circuit(n_hidden, n_rest):
-    """A circuit on a vtree that has `n_hidden` variables on top and the others below them."""
-    rng = np.random.default_rng(0)
-    n_vars = n_hidden + n_rest
-    kind = rng.integers(0, 2, 400)
-    X = (rng.random((400, n_vars)) < rng.random((2, n_vars))[kind]).astype(np.uint8)
-    return learn_on_top(X, n_hidden)
-
-
-def learn_on_top(X, n_hidden):
-    """A chain: hidden variables decide, by how many are one, among a few product distributions."""
-    from strudel.circuits.builder import CircuitBuilder
-
-    n_vars = X.shape[1]
-    rest = n_hidden
-    below = tuple_of(list(range(rest, n_vars)))
-    nested = below
-    for var in reversed(range(n_hidden)):
-        nested = (var, nested)
-    vtree = Vtree.from_nested(nested)
-    builder = CircuitBuilder(vtree)
-    rng = np.random.default_rng(1)
-
-    def product(tree, theta):
-        if isinstance(tree, int):
-            return builder.add_leaf_sum(tree, theta[tree])
-        return builder.add_sum([(product(tree[0], theta), product(tree[1], theta), 1.0)])
-
-    bottoms = [product(below, rng.uniform(0.05, 0.95, n_vars)) for _ in range(n_hidden + 1)]
-    level = bottoms  # one node for each number of ones seen so far
-    for var in reversed(range(n_hidden)):
-        made = []
-        for count in range(var + 1):
-            p = rng.uniform(0.2, 0.8)
-            one, zero = builder.literal(var, 1), builder.literal(var, 0)
-            made.append(
-                builder.add_sum([(one, level[count + 1], p), (zero, level[count], 1.0 - p)])
-            )
-        level = made
-    return builder.build(level[0])
-
-
-def tuple_of(variables):
-    while len(variables) > 1:
-        variables = [
-            tuple(variables[i : i + 2]) if i + 1 < len(variables) else variables[i]
-            for i in range(0, len(variables), 2)
-        ]
-    return variables[0]
-
-
-def test_hidden_variables_on_top_of_the_vtree_need_no_search():
-    small = constrained_circuit(5, 4)
-    joint = Joint(small)
-    for decided in (5, 7):
-        world = World(joint, joint.states[:, decided])
-        for row in some_rows(joint, np.random.default_rng(2), 3, 0.2):
-            row[decided] = NAN
-            found = same_decision_probability(small, decided, row, hidden=range(5), details=True)
-            assert found.n_nodes == 0
-            assert found.probability == approx(world.same_decision(row, range(5)), rel=REL)
-
-
-@pytest.mark.compiled
-def test_two_hundred_hidden_variables_on_top_of_the_vtree():
-    large = constrained_circuit(200, 5)
-    found = same_decision_probability(large, 201, hidden=range(200), details=True)
-    assert found.is_exact
-    assert found.n_nodes == 0
-    assert 0.0 < found.probability <= 1.0
-    # By law: the probabilities of both decisions add up to one.
-    other = same_decision_probability(
-        large, 201, hidden=range(200), threshold=found.expected, details=True
-    )
-    assert other.decision == 1
-
-
-@pytest.mark.compiled
-def test_hundreds_of_variables():
-    rng = np.random.default_rng(0)
-    n_vars = 300
-    kind = rng.integers(0, 3, 300)
-    X = (rng.random((300, n_vars)) < rng.random((3, n_vars))[kind]).astype(np.uint8)
-    circuit, _ = learn_structure(X, search=SearchOptions(max_splits=60))
-    row = np.full(n_vars, NAN)
-    row[50:] = X[0, 50:]
-    found = same_decision_probability(circuit, 0, row, hidden=[1, 2, 3, 4, 5, 6], details=True)
-    assert found.is_exact
-    assert 0.0 < found.probability <= 1.0 + 1e-12
-    gain = [
-        expected_same_decision_probability(circuit, 0, row, observe=[1, 2][:k], hidden=range(1, 7))
-        for k in (1, 2)
-    ]
-    assert all(0.0 < p <= 1.0 + 1e-12 for p in gain)
-
-
 @pytest.mark.compiled
 @pytest.mark.parametrize("n_components", [1, 3])
 def test_many_variables_against_all_states_of_the_hidden_ones(n_components):
@@ -362,19 +227,6 @@ def test_many_variables_against_all_states_of_the_hidden_ones(n_components):
         assert found.probability == approx(p[p > 0.0][same].sum(), rel=REL)
         n_split += found.n_nodes
     assert n_split > 0
-
-
-@pytest.mark.parametrize("name", sorted(special_circuits()))
-def test_special_circuits(name):
-    circuit = special_circuits()[name]
-    joint = Joint(circuit)
-    world = World(joint, joint.states[:, 0])
-    hidden = list(range(1, circuit.n_vars, 2))
-    nothing = [NAN] * circuit.n_vars
-    for decision in (0, f"~{(circuit.feature_names or ('x0',))[0]}"):
-        found = same_decision_probability(circuit, decision, hidden=hidden, details=True)
-        assert found.probability == approx(world.same_decision(nothing, hidden), rel=REL)
-    assert found.expected == approx(1.0 - joint.p @ joint.states[:, 0])
 
 
 def test_independent_variables_never_change_a_decision():
@@ -414,14 +266,6 @@ def test_of_an_estimator_with_names():
     assert model.same_decision_probability("a", frame, hidden=["c"]).shape == (2,)
     gain = model.expected_same_decision_probability("a", {"b": 1}, observe="c", hidden=["c", "d"])
     assert gain == approx(world.expected_same_decision([NAN, 1, NAN, NAN, NAN], [2], [2, 3]))
-
-
-def test_the_details_of_one_row_are_plain():
-    found = same_decision_probability(learned_circuit(0), 1, {"x0": 1}, details=True)
-    assert isinstance(found, SameDecision)
-    assert type(found.probability) is float
-    assert type(found.decision) is int
-    assert found.is_exact is True
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,10 @@ from joint import (
 )
 from strategies import examples
 from strudel.circuits.compile import compile_factorized
-from strudel.models.strudel import Strudel
 from strudel.predictions.explanation import shap_values
 from strudel.predictions.predictor_forms import LinearForm
 from strudel.trees.vtree import balanced_vtree
-from worlds import PREDICTORS, World, forest, tree
+from worlds import PREDICTORS, World, forest
 
 approx = pytest.approx
 seeds = st.integers(0, 2**32 - 1)
@@ -103,33 +102,6 @@ def test_a_sum_of_independent_variables_needs_no_game():
     assert found.values[2] == 0.0  # a feature that says nothing gets nothing
 
 
-def test_linearity():
-    circuit = special_circuits()["learned 2"]
-    rng = np.random.default_rng(0)
-    weights = rng.normal(size=(2, 8, 1))
-    row = rng.integers(0, 2, 8)
-    one, two, both = (
-        shap_values(circuit, LinearForm(weight, np.zeros(1)), row).values
-        for weight in (*weights, weights[0] + 3.0 * weights[1])
-    )
-    assert both == approx(one + 3.0 * two, abs=1e-12)
-
-
-def test_equal_features_get_equal_values():
-    circuit = compile_factorized(balanced_vtree(4), [0.3, 0.3, 0.3, 0.6])
-    found = shap_values(circuit, "x0 & x1 & x2", [1, 1, 1, 0]).values
-    assert found[:3] == approx(np.full(3, found[0]), abs=1e-14)
-    assert found[3] == approx(0.0, abs=1e-14)
-
-
-def test_nothing_known_has_no_players():
-    circuit = special_circuits()["learned 2"]
-    found = shap_values(circuit, 3, [NAN] * 8)
-    assert not found.values.any()
-    assert found.prediction == approx(found.base_value)
-    assert found.is_exact is True
-
-
 @pytest.mark.compiled
 def test_sampled_values_keep_the_sum_and_their_errors_are_honest():
     circuit = special_circuits()["learned 3"]
@@ -148,25 +120,6 @@ def test_sampled_values_keep_the_sum_and_their_errors_are_honest():
     assert np.array_equal(again.values, found.values)
     other = shap_values(circuit, predictor, rows, max_exact=4, n_permutations=400, random_state=5)
     assert not np.array_equal(other.values, found.values)
-
-
-@pytest.mark.compiled
-def test_hundreds_of_variables():
-    rng = np.random.default_rng(0)
-    n_vars = 200
-    kind = rng.integers(0, 2, 300)
-    X = (rng.random((300, n_vars)) < rng.random((2, n_vars))[kind]).astype(np.uint8)
-    model = Strudel(n_components=1, max_splits=30, random_state=0).fit(X)
-    predictor = type(tree(4, rng))(max_depth=4, random_state=0).fit(X, kind)
-    found = model.shap_values(predictor, X[:2], n_permutations=10)
-    gap = found.prediction - found.base_value
-    assert found.values.sum(axis=1) == approx(gap, abs=1e-10)
-    assert found.prediction == approx(predictor.predict_proba(X[:2])[:, 1])
-    few = X[0].astype(float)
-    few[10:] = NAN
-    exact = model.shap_values(predictor, few)
-    assert exact.is_exact
-    assert not exact.values[10:].any()
 
 
 @pytest.mark.parametrize(
