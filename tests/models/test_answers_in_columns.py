@@ -18,7 +18,6 @@ from strudel import (
     condition,
     count_distribution,
     load,
-    log_conditional,
     log_likelihood,
     log_marginal,
     marginal_map,
@@ -123,14 +122,6 @@ EVIDENCE = [
 
 
 @pytest.mark.parametrize(("given", "holds"), EVIDENCE)
-def test_evidence_by_column(model, joint, given, holds):
-    assert np.exp(log_marginal(model, given))[0] == approx(mass(joint, holds))
-    assert np.exp(log_conditional(model, {"flag": 1}, given))[0] == approx(
-        mass(joint, lambda r: holds(r) and r["flag"]) / mass(joint, holds)
-    )
-
-
-@pytest.mark.parametrize(("given", "holds"), EVIDENCE)
 def test_marginals_by_value(model, joint, given, holds):
     found = marginal_probabilities(model, given)
     total = mass(joint, holds)
@@ -197,17 +188,6 @@ EVENTS = [
     ("age > 1e3", lambda x: x["age"] > 1000, lambda r: False),
     ("age in (20, 35)", lambda x: x["age"].between(None, 40), lambda r: r["age"] < 40),
 ]
-
-
-@pytest.mark.parametrize(("text", "event", "holds"), EVENTS, ids=[text for text, *_ in EVENTS])
-def test_events_as_text_and_as_expressions(monkeypatch, model, joint, text, event, holds):
-    monkeypatch.setattr("strudel.logic.event_compiler.compile_bounded", None)  # not needed
-    assert probability(model, text) == approx(mass(joint, holds), abs=1e-12)
-    assert probability(model, event(variables(model))) == approx(mass(joint, holds), abs=1e-12)
-    given = {"smoker": "no", "age": (30, None)}
-    both = mass(joint, lambda r: holds(r) and r["smoker"] == "no" and r["age"] >= 30)
-    wanted = both / mass(joint, lambda r: r["smoker"] == "no" and r["age"] >= 30)
-    assert probability(model, text, given) == approx(wanted, abs=1e-12)
 
 
 def test_values_with_gaps_and_alternatives_are_events(model, joint):
@@ -324,29 +304,6 @@ def test_marginal_map_and_information_of_columns(model, joint):
     assert mutual_information(model, "age", "size", {"smoker": "yes"}) == approx(information)
     counts = count_distribution(model, ["flag", "smoker"])
     assert counts[2] == approx(mass(joint, lambda r: r["flag"] and r["smoker"] == "yes"))
-
-
-def test_several_rows_of_marginals(model, joint):
-    found = marginal_probabilities(model, people(0, 3)[["smoker"]])
-    assert found["flag"][True].shape == (3,)
-    assert np.asarray(found).shape == (3, model.n_vars)
-    assert found.to_frame().shape == (3, 16)
-    dicts = [{"smoker": "yes"}, {"age": (30, 60), "flag": None}]
-    both = marginal_probabilities(model, dicts)
-    for row, given in enumerate(dicts):
-        assert both["flag"][True][row] == approx(marginal_probabilities(model, given)["flag"][True])
-    drawn = sample(model, 2, dicts, random_state=0)
-    assert drawn["smoker"].tolist()[:2] == ["yes", "yes"]
-    assert drawn["age"].between(30, 59).tolist()[2:] == [True, True]
-    single = marginal_probabilities(model)
-    frame = single.to_frame()
-    assert frame.columns.tolist() == ["column", "value", "probability"]
-    assert frame["probability"].sum() == approx(6)
-    assert "dark red" in repr(single)
-    assert "<td>dark red</td>" in single._repr_html_()
-    hostile = TableEncoder().fit([["<script>"], ["b"]]).code_
-    other = type(single)(hostile, {"x0": np.array([0.5, 0.5])}, np.array([0.5]))
-    assert "<script>" not in other._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
-from sklearn_checks import positive
 from strudel import (
     Strudel,
     StrudelClassifier,
@@ -27,7 +22,7 @@ from strudel import (
     save,
 )
 from strudel.data.bits import pack_columns
-from strudel.errors import EmptyColumnWarning, UnseenValueWarning
+from strudel.errors import UnseenValueWarning
 from strudel.learning.class_models import ClassRows, complete_rows, count_classes
 from strudel.tables import TableEncoder
 from strudel.trees.chow_liu import learn_class_tree
@@ -109,13 +104,6 @@ def test_a_joint_mixture_follows_bayes_rule(n_classes):
         assert found == pytest.approx(np.array(joint) / sum(joint), rel=1e-9)
 
 
-def test_what_is_known_of_a_row_has_the_probability_of_the_mixture():
-    X, y = rows_with_classes()
-    model = StrudelClassifier(**PLAIN).fit(X, y)
-    rows = partly_known_rows()
-    assert model.score_samples(rows) == pytest.approx(log_marginal(model.circuit_, rows))
-
-
 @pytest.mark.parametrize("method", ["per_class", "joint"])
 @pytest.mark.parametrize("n_classes", [1, 2, 3])
 def test_inputs_and_class_have_one_distribution(method, n_classes):
@@ -132,12 +120,6 @@ def test_inputs_and_class_have_one_distribution(method, n_classes):
         with np.errstate(divide="ignore"):
             wanted = log_known + np.log(chances[:, k])
         assert log_marginal(joint, given) == pytest.approx(wanted)
-
-
-def test_nothing_known_leaves_the_shares_of_the_classes():
-    X, y = rows_with_classes()
-    shares = StrudelClassifier(**PLAIN).fit(X, y).predict_proba([[np.nan] * 5])
-    assert shares[0] == pytest.approx([np.mean(y == "no"), np.mean(y == "yes")])
 
 
 @pytest.mark.compiled
@@ -210,12 +192,6 @@ def test_one_class_is_certain_and_a_rare_one_is_kept():
     assert model.score(X[:5], ["never seen"] * 5) == 0.0
 
 
-def test_one_column_is_enough():
-    X = np.array([[0], [0], [1], [1]] * 10)
-    model = StrudelClassifier(random_state=0).fit(X, X[:, 0])
-    assert model.predict([[0], [1]]).tolist() == [0, 1]
-
-
 def mixed_frame(n_rows=120):
     rng = np.random.default_rng(0)
     age = rng.normal(50, 12, n_rows).round(1)
@@ -240,18 +216,6 @@ def test_frames_are_encoded_and_files_keep_everything(kind, method, tmp_path):
     assert back.classes_.tolist() == ["early", "late"]
     assert back.get_params() == model.get_params()
     assert back.chosen_["method"] == method
-
-
-def test_a_file_of_0_and_1_keeps_everything(tmp_path):
-    X, y = rows_with_classes(n_classes=3)
-    for method in ("per_class", "joint"):
-        model = StrudelClassifier(**PLAIN | {"method": method}).fit(
-            pd.DataFrame(X).add_prefix("v"), y
-        )
-        save(model, tmp_path / "m.strudel")
-        back = load(tmp_path / "m.strudel")
-        rows = pd.DataFrame(partly_known_rows()).add_prefix("v")
-        assert np.array_equal(back.predict_proba(rows), model.predict_proba(rows))
 
 
 @pytest.mark.compiled
@@ -310,16 +274,6 @@ def test_values_that_were_not_seen_are_missing_with_a_word():
     model.predict(rows)  # warnings are errors in tests
 
 
-def test_pipelines_searches_and_copies():
-    X, y = rows_with_classes(n_rows=90)
-    pipe = make_pipeline(FunctionTransformer(positive), StrudelClassifier(**PLAIN))
-    assert pipe.fit(X, y).score(X, y) > 0.8
-    search = GridSearchCV(StrudelClassifier(**PLAIN), {"n_components": [1, 2]}, cv=2).fit(X, y)
-    assert search.best_score_ > 0.8
-    copy = clone(StrudelClassifier(columns=TableEncoder(n_bins=4)))
-    assert copy.columns.n_bins == 4
-
-
 def test_options_and_tables_that_make_no_sense_are_refused():
     X, y = rows_with_classes(n_rows=20)
     with pytest.raises(ValueError, match="method must be one of auto, per_class, joint"):
@@ -334,16 +288,6 @@ def test_options_and_tables_that_make_no_sense_are_refused():
         StrudelClassifier().fit(X[:0], y[:0])
     with pytest.raises(TypeError, match="columns must be None, or a dict"):
         StrudelClassifier(columns="none").fit(X, y)
-
-
-def test_a_column_of_which_nothing_is_known_is_no_obstacle():
-    X, y = rows_with_classes(n_rows=40)
-    table = pd.DataFrame(X).assign(nothing=np.nan, number=np.arange(40.0))
-    table.columns = table.columns.astype(str)
-    model = StrudelClassifier(method="logistic", n_components=1, n_folds=2, random_state=0)
-    with pytest.warns(EmptyColumnWarning):
-        chances = model.fit(table, y).predict_proba(table)
-    assert np.isfinite(chances).all()
 
 
 def test_the_class_tree_has_the_largest_information_given_the_class():

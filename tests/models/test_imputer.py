@@ -8,9 +8,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
@@ -28,7 +25,6 @@ from strudel.circuits import figure_1_circuit
 from strudel.errors import WrongTableError
 from strudel.learning.options import EM
 from strudel.tables import TableEncoder
-from strudel.tables.columns import read_columns
 
 SMALL = Strudel(
     n_components=2,
@@ -161,23 +157,6 @@ def test_frames_come_back_in_their_own_columns(strategy, tmp_path):
         assert also["age"].to_list() == pytest.approx(filled["age"].tolist())
 
 
-@pytest.mark.parametrize(
-    "names", [[5, 3, 1], pd.MultiIndex.from_tuples([("a", 0), ("a", 1), ("b", 0)])]
-)
-def test_columns_without_text_as_names_are_filled_in_their_places(names):
-    rng = np.random.default_rng(0)
-    numbers = rng.normal(size=(30, 3)).round(2)
-    for values in (numbers, (numbers > 0).astype(float)):
-        frame = pd.DataFrame(values, columns=names, index=np.arange(30)[::-1])
-        frame.iloc[::3, 0] = frame.iloc[1::4, 2] = np.nan
-        filled = StrudelImputer(SMALL, strategy="sample").fit_transform(frame)
-        assert filled.columns.equals(frame.columns)
-        assert filled.index.equals(frame.index)
-        assert not filled.isna().any(axis=None)
-        known = frame.notna().to_numpy()
-        assert np.array_equal(filled.to_numpy()[known], frame.to_numpy()[known])
-
-
 def test_names_of_several_types_are_refused_before_anything_is_learned():
     frame = pd.DataFrame(np.zeros((4, 2)), columns=["a", 1])
     imputer = StrudelImputer("never fitted")
@@ -227,14 +206,6 @@ def test_known_cells_stay_to_the_last_bit(kind, strategy):
             assert getattr(after, "dtype", None) == getattr(before, "dtype", None)
 
 
-def test_arrays_of_objects_get_dates_as_dates():
-    days = [pd.Timestamp(2020, 1, day).to_pydatetime() for day in (1, 2, 3)]
-    rows = np.array([[day, i] for i, day in enumerate(days)] * 10, dtype=object)
-    imputer = StrudelImputer(TREE, strategy="map").fit(rows)
-    filled = imputer.transform(np.array([[None, 2], [days[0], None]]))
-    assert filled.tolist() == [[days[2], 2], [days[0], 0]]
-
-
 @pytest.mark.compiled
 @pytest.mark.parametrize("respects", [True, False])
 def test_values_are_drawn_and_averaged_as_the_model_says(respects):
@@ -255,37 +226,6 @@ def test_values_are_drawn_and_averaged_as_the_model_says(respects):
         drawn = imputer.set_params(strategy="sample").transform(many)["kind"]
         for value, p in chances["kind"].items():
             assert abs((drawn == value).mean() - p[1]) <= 4 * math.sqrt(p[1] * (1 - p[1]) / 4000)
-
-
-def test_the_mean_of_a_number_weighs_its_cells():
-    X = np.array([[0.0, 10.0], [0.0, 10.0], [0.0, 20.0], [1.0, 30.0]] * 25)
-    imputer = StrudelImputer(
-        Strudel(n_components=1, max_splits=0, random_state=0), strategy="mean"
-    ).fit(X)
-    found = imputer.transform([[0.0, np.nan]])[0, 1]
-    assert found == pytest.approx((2 * 10 + 20) / 3, abs=0.5)
-
-
-@pytest.mark.compiled
-def test_known_structure_is_used_better_than_the_most_frequent_value():
-    rng = np.random.default_rng(0)
-    X = np.repeat(rng.integers(0, 2, size=(300, 2)), 3, axis=1).astype(float)
-    hidden = np.where(rng.random(X.shape) < 0.3, np.nan, X)
-    filled = StrudelImputer(SMALL, random_state=0).fit_transform(hidden)
-    right = (filled == X)[np.isnan(hidden)].mean()
-    assert right > 0.9
-
-
-@pytest.mark.compiled
-def test_pipelines_searches_copies_and_pandas_output():
-    X, y = partly_known(60), np.arange(60) % 2
-    pipe = make_pipeline(StrudelImputer(SMALL, random_state=0), LogisticRegression())
-    search = GridSearchCV(pipe, {"strudelimputer__strategy": ["map", "mean"]}, cv=2).fit(X, y)
-    assert search.best_params_["strudelimputer__strategy"] in ("map", "mean")
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    imputer = clone(StrudelImputer(SMALL)).set_output(transform="pandas").fit(frame)
-    assert imputer.get_feature_names_out().tolist() == list("abcd")
-    assert imputer.transform(frame).columns.tolist() == list("abcd")
 
 
 def test_one_column_and_fitted_estimators():
@@ -339,32 +279,6 @@ def test_a_classifier_fills_its_inputs_and_its_class(method, tmp_path):
         imputer.transform(gaps.assign(a=2))
     save(imputer, tmp_path / "m.strudel")
     assert load(tmp_path / "m.strudel").transform(gaps).equals(filled)
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize("strategy", ["map", "mean"])
-def test_a_classifier_fills_lazy_frames(strategy):
-    dd = pytest.importorskip("dask.dataframe")
-    complete, frame = mixed_frame(60)
-    options = {"max_splits": 0, "pseudocount": 1.0, "class_pseudocount": 1.0, "random_state": 0}
-    classifier = StrudelClassifier(1, method="per_class", **options).fit(
-        complete.drop(columns="town"), complete["town"]
-    )
-    imputer = StrudelImputer(classifier, strategy=strategy).fit(frame)
-    found = imputer.transform(dd.from_pandas(frame, npartitions=3)).compute()
-    pd.testing.assert_frame_equal(found, imputer.transform(frame), check_dtype=False)
-
-
-def test_a_table_of_a_file_is_filled_like_a_frame():
-    complete, frame = mixed_frame()
-    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(complete)
-    for strategy in ("map", "mean"):
-        imputer = StrudelImputer(model, strategy=strategy).fit(frame)
-        filled, of_file = imputer.transform(frame), imputer.transform(read_columns(frame))
-        for column, raw in zip(read_columns(filled).columns, of_file.columns, strict=True):
-            assert column.name == raw.name
-            same = list if column.dtype == "text" else pytest.approx
-            assert column.objects() == same(raw.objects())
 
 
 def test_a_fitted_model_keeps_its_own_encoder():

@@ -90,14 +90,6 @@ def test_every_mixture_learns_a_distribution(options):
     assert model.score_samples(X) == pytest.approx(model.log_marginal(X))
 
 
-def test_components_and_splits_are_chosen():
-    model = Strudel(max_components=60, random_state=0, max_splits=5)
-    X_valid = hide(chains(1, 100), 0.3)
-    model.fit(hide(chains(0), 0.3), X_valid=X_valid)
-    assert model.trials_
-    assert model.chosen_["valid"] == pytest.approx(model.score(X_valid))
-
-
 def test_the_same_seed_gives_the_same_model_on_any_number_of_threads():
     X = hide(chains(0), 0.3)
     one, two = (Strudel(n_components=1, **SMALL, n_jobs=n).fit(X).circuit_ for n in (1, 2))
@@ -185,14 +177,6 @@ def test_a_column_of_which_nothing_is_known_is_a_coin_and_said(model):
     flipped = chains(3)
     flipped[:, 2] ^= 1
     assert model.score_samples(flipped) == pytest.approx(model.score_samples(chains(3)))
-
-
-def test_an_unknown_column_under_a_constraint_is_said_too():
-    X = chains(0).astype(float)
-    X[:, 2] = nan
-    with pytest.warns(NothingKnownWarning, match="'x2'"):
-        model = Strudel(n_components=1, **SMALL, constraint="x2 == x0").fit(X)
-    assert model.probability("x2 == x0") == pytest.approx(1.0)
 
 
 def test_rows_that_know_nothing_are_left_out_and_said():

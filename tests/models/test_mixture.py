@@ -1,6 +1,4 @@
-import pickle
 import time
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,7 +9,6 @@ from sklearn_checks import PREDICTS_CLUSTERS, positive
 from strudel import EM, BaggedEM, BestFirst, Boosting, Greedy, Strudel
 from strudel.errors import ExtraColumnsWarning, InterruptedWarning, WrongTableError
 from strudel.learning import prepared_rows as prepared
-from strudel.learning.mixtures import choose as mixture_search
 from strudel.learning.mixtures import em
 from strudel.learning.options import SEARCHES
 from strudel.learning.search import learn_structure as run
@@ -78,14 +75,6 @@ def test_feature_names_are_kept_and_compared():
     with pytest.raises(WrongTableError, match="only 3 of the 8 columns"):
         model.score(X[["a", "b", "c"]])
     assert model.fit(clusters(0)).circuit_.feature_names is None
-
-
-def test_a_pickled_model_answers_alike(model):
-    again = pickle.loads(pickle.dumps(model))
-    assert is_same(again, model)
-    assert again.score(clusters(1)) == model.score(clusters(1))
-    assert again.chosen_ == model.chosen_
-    assert np.array_equal(again.history_.valid, model.history_.valid)
 
 
 @pytest.mark.compiled
@@ -237,12 +226,6 @@ def test_all_that_can_be_chosen_is_chosen_with_every_method(method, n_components
         assert chosen["n_components"] <= 2
 
 
-def test_n_runs_multiplies_the_components():
-    model = Strudel(method=EM(n_runs=3), **QUICK).fit(clusters(0))
-    assert model.circuit_.n_components == 9
-    assert model.chosen_["n_runs"] == 3
-
-
 @pytest.mark.parametrize("method", ["em", EM(n_runs=2), BaggedEM(n_bags=2)])
 def test_max_components_bounds_what_is_chosen(method):
     model = Strudel(max_splits=0, max_components=8, random_state=0, method=method)
@@ -338,27 +321,10 @@ def test_of_a_list_the_best_number_is_taken():
     assert model.chosen_["n_runs"] == 1
 
 
-@pytest.mark.compiled
-def test_a_mixture_beats_the_single_circuit_on_rows_of_several_kinds():
-    X, V, T = clusters(0, 1000, 12), clusters(1, 300, 12), clusters(2, 2000, 12)
-    single = Strudel(n_components=1).fit(X, X_valid=V)
-    model = Strudel(max_components=100, random_state=0).fit(X, X_valid=V)
-    assert model.score(T) > single.score(T) + 0.01
-
-
 # Queries
 
 
 # Limits and interrupts
-
-
-@pytest.mark.parametrize("max_seconds", [0, 1e-3])
-@pytest.mark.parametrize("params", [{}, {"n_components": "auto"}, {"max_splits": 3}])
-def test_a_tiny_time_limit_still_gives_a_mixture(max_seconds, params):
-    options = {"n_components": 10, "max_seconds": max_seconds, "random_state": 0}
-    model = Strudel(**options | params).fit(clusters(0))
-    assert np.isfinite(model.score(clusters(1)))
-    assert model.history_.stopped_because in ("max_seconds", "patience")
 
 
 def test_the_time_limit_is_for_the_whole_fit(monkeypatch):
@@ -398,22 +364,6 @@ def test_an_interrupt_of_the_structure_search_keeps_the_circuit(monkeypatch, par
     assert np.isfinite(model.score(clusters(1)))
 
 
-@pytest.mark.compiled
-@pytest.mark.parametrize("call", [1, 2, 7])
-def test_an_interrupt_before_a_trial_keeps_the_best_of_the_others(monkeypatch, call):
-    V = clusters(1)
-    interrupt(monkeypatch, mixture_search, "train_runs", call)
-    with pytest.warns(InterruptedWarning):
-        model = Strudel(method="em", search="greedy", max_components=75, random_state=0).fit(
-            clusters(0), X_valid=V
-        )
-    assert model.history_.stopped_because == "interrupted"
-    assert len(model.trials_) == call - 1
-    if model.trials_:
-        assert model.chosen_["valid"] == max(trial.valid for trial in model.trials_)
-    assert model.chosen_["valid"] == pytest.approx(model.score(V), abs=1e-4)
-
-
 @pytest.mark.parametrize("params", [{"n_components": "auto"}, {}, {"max_splits": 2}])
 @pytest.mark.parametrize("call", [1, 2, 6])
 def test_an_interrupt_of_em_keeps_the_best_so_far(monkeypatch, params, call):
@@ -423,25 +373,6 @@ def test_an_interrupt_of_em_keeps_the_best_so_far(monkeypatch, params, call):
     with pytest.warns(InterruptedWarning):
         model = Strudel(**options | params).fit(clusters(0), X_valid=V)
     assert model.history_.stopped_because == "interrupted"
-    assert model.chosen_["valid"] == pytest.approx(model.score(V), abs=1e-4)
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize("method", ["em", "bagged_em", "boosting"])
-def test_an_interrupt_of_the_last_fit_keeps_the_choice(monkeypatch, method):
-    def interrupted(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    names = {"em": "fit_mixture", "bagged_em": "fit_bagged_mixture"}
-    monkeypatch.setattr(prepared, names.get(method, "fit_boosted_mixture"), interrupted)
-    V = clusters(1)
-    model = Strudel(n_components=3, method=method, random_state=0)
-    with pytest.warns(InterruptedWarning):
-        model.fit(clusters(0), X_valid=V)
-    assert model.history_.stopped_because == "interrupted"
-    assert model.chosen_["valid"] == max(
-        trial.valid for trial in model.trials_ if trial.n_runs == model.chosen_["n_runs"]
-    )
     assert model.chosen_["valid"] == pytest.approx(model.score(V), abs=1e-4)
 
 
@@ -457,12 +388,3 @@ def test_an_interrupt_before_anything_is_known_leaves_the_old_model(monkeypatch)
         model.fit(clusters(2))
     assert model.history_ is history
     assert model.score(clusters(1)) == before
-
-
-def test_verbose_reports_on_stderr(capsys):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        Strudel(verbose=1, **QUICK).fit(clusters(0))
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "growing the structure"
-    assert lines[1].startswith("iteration 0: train -")

@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -23,7 +22,6 @@ from strudel import (
     write,
 )
 from strudel.circuits import CircuitBuilder, compile_factorized
-from strudel.learning.flow_predictors import first_good
 from strudel.models import RegressionCircuit
 from strudel.trees import balanced_vtree
 
@@ -82,14 +80,6 @@ def test_weights_are_those_of_ridge_regression():
     assert model.predict(X) == pytest.approx(centred @ coefficients + mean[1], abs=1e-6)
 
 
-def test_it_predicts_what_a_linear_model_cannot(fitted):
-    X, y = rows_with_target(seed=1)
-    assert fitted.score(X, y) > 0.97
-    assert fitted.n_target_splits_ > 0
-    assert fitted.predictor_.vtree == fitted.density_.vtree
-    assert fitted.predictor_.structure.is_deterministic
-
-
 @pytest.mark.parametrize("how", ["circuit", "mixture"])
 def test_expected_predictions_are_averages_over_completions(how):
     X, y = rows_with_target()
@@ -135,14 +125,6 @@ def test_the_density_model_given_is_kept(tmp_path):
         assert back.predict(X).tolist() == model.predict(X).tolist()
 
 
-def test_the_same_seed_gives_the_same_model_on_any_number_of_threads():
-    X, y = rows_with_target()
-    one, two = (
-        RegressionCircuit(random_state=3, n_jobs=n).fit(X, y).predict(X).tolist() for n in (1, 2)
-    )
-    assert one == two
-
-
 def test_weights_stand_for_repeated_rows():
     X, y = rows_with_target(n_rows=60)
     weight = np.random.default_rng(0).integers(0, 3, size=60)
@@ -160,16 +142,6 @@ def test_validation_rows_can_be_given():
     assert min(trial.valid for trial in model.trials_) < 0.2
 
 
-def test_the_first_within_a_standard_error_wins():
-    best = np.array([1.0, 1.0, 1.0, 1.0])
-    noisy = np.array([3.0, 0.0, 0.0, 1.4])  # worse by 0.1 on average, give or take 0.6
-    surely_worse = best + 0.1
-    assert first_good([surely_worse, noisy, best], np.ones(4)) == 1
-    assert first_good([surely_worse, best, noisy], np.ones(4)) == 1
-    assert first_good([best], np.ones(4)) == 0
-    assert first_good([noisy, best], np.array([9.0, 1.0, 1.0, 1.0])) == 1
-
-
 def test_a_noisy_target_gets_a_larger_penalty():
     X, y = rows_with_target(n_rows=200)
     noise = 30.0 * np.random.default_rng(1).normal(size=200)
@@ -178,27 +150,6 @@ def test_a_noisy_target_gets_a_larger_penalty():
         for target in (y, y + noise)
     )
     assert plain < noisy
-
-
-@pytest.mark.parametrize(
-    "container", [np.asarray, lambda X: X.tolist(), pd.DataFrame, scipy.sparse.csr_array]
-)
-def test_containers(fitted, container):
-    X, y = rows_with_target()
-    model = RegressionCircuit(random_state=0)
-    given = container(X)
-    if hasattr(given, "columns"):
-        given.columns = [f"c{v}" for v in range(X.shape[1])]
-    assert model.fit(given, y).predict(given).tolist() == fitted.predict(X).tolist()
-
-
-def test_feature_names_reach_the_circuits():
-    X, y = rows_with_target()
-    names = [f"c{v}" for v in range(6)]
-    model = RegressionCircuit(random_state=0).fit(pd.DataFrame(X, columns=names), y)
-    assert list(model.feature_names_in_) == names
-    assert model.predictor_.structure.feature_names == tuple(names)
-    assert model.density_.feature_names == tuple(names)
 
 
 def test_files_and_copies_predict_the_same(fitted, tmp_path):

@@ -1,6 +1,5 @@
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -9,11 +8,8 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Binarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import strudel
 from sklearn_checks import NEEDS_BINARY, PREDICTS_CLUSTERS, positive
 from strudel import Greedy, Strudel
 from strudel.errors import InterruptedWarning
@@ -96,19 +92,6 @@ def test_params_can_be_cloned_set_and_searched():
     assert cross_val_score(
         Strudel(n_components=1, random_state=0, max_splits=3), X, cv=3
     ).shape == (3,)
-
-
-def test_it_is_the_last_step_of_a_pipeline():
-    rng = np.random.default_rng(0)
-    pipeline = make_pipeline(Binarizer(), Strudel(n_components=1, random_state=0)).fit(
-        rng.normal(size=(200, 5))
-    )
-    assert pipeline.score(rng.normal(size=(20, 5))) < 0
-
-
-def test_the_same_seed_gives_the_same_model_on_any_number_of_threads(model):
-    other = Strudel(n_components=1, random_state=0, n_jobs=1).fit(clusters(0))
-    assert np.array_equal(other.circuit_.edge_log_theta, model.circuit_.edge_log_theta)
 
 
 def test_given_validation_rows_nothing_is_held_out():
@@ -198,28 +181,12 @@ def test_bad_tables_are_refused_with_a_reason(X, words):
         Strudel(n_components=1).fit(X)
 
 
-def test_unfitted_models_say_so():
-    with pytest.raises(Exception, match="not fitted"):
-        Strudel(n_components=1).score([[0, 1]])
-    with pytest.raises(ValueError, match="not fitted"):
-        strudel.log_marginal(Strudel(n_components=1), [[0, 1]])
-
-
 def test_history_becomes_a_frame_and_round_trips(model):
     frame = model.history_.to_frame()
     assert list(frame) == ["n_splits", "train", "valid", "n_edges", "rows_moved", "seconds"]
     assert len(frame) == len(model.history_)
     again = type(model.history_).from_columns(model.history_.columns(), model.history_.best)
     assert np.array_equal(again.valid, model.history_.valid)
-
-
-def test_verbose_reports_on_stderr(capsys, monkeypatch):
-    clock = iter(range(0, 10**6, 2))
-    monkeypatch.setattr("strudel.learning.progress.time.perf_counter", lambda: float(next(clock)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        Strudel(n_components=1, random_state=0, verbose=1, max_splits=2).fit(clusters(0))
-    assert "split 2: train -" in capsys.readouterr().err
 
 
 def test_errors_name_the_argument(model):

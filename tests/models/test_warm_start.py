@@ -11,9 +11,7 @@ from sklearn.base import clone
 
 import oracle
 from strudel import Strudel, load, log_likelihood, read, save, variables, write
-from strudel.circuits import compile_factorized
 from strudel.learning import fit_parameters, learn_structure
-from strudel.trees.vtree import balanced_vtree
 
 
 def clusters(seed, n_rows=400, n_vars=8):
@@ -107,14 +105,6 @@ def test_a_circuit_from_a_file_is_continued(ending, tmp_path):
     assert model.circuit_.n_edges == expected.n_edges
 
 
-def test_a_loaded_estimator_is_continued(tmp_path):
-    model = fit(Strudel(n_components=1, max_splits=3))
-    save(model, tmp_path / "m.strudel")
-    loaded = load(tmp_path / "m.strudel")
-    assert same_circuit(fit(loaded, warm_start=True).circuit_, fit(model, warm_start=True).circuit_)
-    assert loaded.history_.n_splits.tolist() == model.history_.n_splits.tolist()
-
-
 # Columns
 
 
@@ -197,11 +187,3 @@ def test_a_constraint_is_not_trusted_to_a_file(tmp_path):
     model.set_params(constraint="exactly(1, x3, x4, x5)")
     save(model, tmp_path / "m.strudel")  # the option is newer than the circuit
     assert possible(load(tmp_path / "m.strudel").fit(rows, warm_start=True)) == BOTH
-
-
-def test_a_circuit_that_was_set_by_hand():
-    model = Strudel(n_components=1, max_splits=3)
-    model.circuit_, model.n_features_in_ = compile_factorized(balanced_vtree(8)), 8
-    fit(model, warm_start=True)
-    assert model.circuit_.vtree == balanced_vtree(8)
-    assert len(model.history_) == 4

@@ -27,7 +27,6 @@ from strudel.errors import SearchLimitWarning
 from strudel.logic import pysdd_compiler
 from strudel.logic.event_compiler import compile_event
 from strudel.logic.events import at_least, variables
-from strudel.models.strudel import Strudel
 from strudel.predictions import same_decision as module
 from strudel.predictions.same_decision import Agreement, classifier_agreement
 from worlds import PREDICTORS, World, forest, label, tree
@@ -115,17 +114,6 @@ def test_of_classifiers_with_more_classes(n_classes):
     assert classifier_agreement(circuit, h, g) == approx(wanted, rel=REL)
 
 
-def test_ties_of_a_forest_go_to_the_first_class():
-    rng = np.random.default_rng(2)
-    circuit = special_circuits()["learned 0"]
-    joint = Joint(circuit)
-    f = forest(8, rng, n_trees=2, depth=None)
-    p = f.predict_proba(joint.states)[:, 1]
-    assert np.any(p == 0.5)
-    wanted = float(joint.p @ f.predict(joint.states))
-    assert classifier_agreement(circuit, f, True) == approx(wanted, rel=REL)
-
-
 def test_classes_are_compared_by_name():
     circuit = special_circuits()["learned 0"]
     joint = Joint(circuit)
@@ -141,23 +129,6 @@ def test_classes_are_compared_by_name():
         classifier_agreement(circuit, f, words)
     with pytest.raises(ValueError, match="between 3 classes"):
         classifier_agreement(circuit, tree(8, rng, 3), "x0")
-
-
-def test_of_a_predictor_circuit():
-    circuit = special_circuits()["learned 1"]
-    joint = Joint(circuit)
-    rng = np.random.default_rng(0)
-    made = PredictorCircuit(
-        circuit,
-        rng.normal(size=(2 * circuit.n_vars, 1)),
-        rng.normal(size=(circuit.n_edges, 1)),
-        np.zeros(1),
-        "logistic",
-    )
-    said = made.evaluate(joint.states)[:, 0] >= 0.0
-    g = tree(8, rng)
-    wanted = agreement(joint, [NAN] * 8, said, g.predict(joint.states))
-    assert classifier_agreement(circuit, made, g) == approx(wanted, rel=REL)
 
 
 def test_of_a_predictor_circuit_that_does_not_cover_all_rows():
@@ -181,28 +152,6 @@ def test_of_a_predictor_circuit_that_does_not_cover_all_rows():
     assert found == approx(agreement(joint, [NAN] * 8, said, joint.states[:, 3]), rel=REL)
 
 
-def test_of_an_sdd():
-    need_pysdd()
-    circuit = special_circuits()["learned 1"]
-    joint = Joint(circuit)
-    sdd = compile_event("(x0 | x4) ^ x2", circuit.vtree)
-    g = tree(8, np.random.default_rng(1))
-    wanted = agreement(joint, [NAN] * 8, sdd.holds(joint.states), g.predict(joint.states))
-    assert classifier_agreement(circuit, sdd, g) == approx(wanted, rel=REL)
-
-
-def test_given_an_event():
-    need_pysdd()
-    circuit = special_circuits()["learned 1"]
-    joint = Joint(circuit)
-    f, g = (tree(8, np.random.default_rng(seed)) for seed in (1, 2))
-    is_given = joint.states[:, 0] | joint.states[:, 3]
-    p = joint.p * is_given
-    same = f.predict(joint.states) == g.predict(joint.states)
-    found = classifier_agreement(circuit, f, g, "x0 | x3")
-    assert found == approx(float(p @ same / p.sum()), rel=REL)
-
-
 def test_two_trees_cost_no_more_than_their_pairs_of_leaves():
     circuit = learned_circuit(0, n_vars=12)
     rng = np.random.default_rng(0)
@@ -220,22 +169,6 @@ def test_agreement_with_itself_and_with_its_opposite():
     x = variables(circuit)
     event = at_least(5, x)
     assert classifier_agreement(circuit, event, ~event) == approx(0.0, abs=1e-12)
-
-
-@pytest.mark.compiled
-def test_hundreds_of_variables():
-    rng = np.random.default_rng(0)
-    n_vars = 200
-    kind = rng.integers(0, 3, 300)
-    X = (rng.random((300, n_vars)) < rng.random((3, n_vars))[kind]).astype(np.uint8)
-    model = Strudel(n_components=1, max_splits=50, random_state=0).fit(X)
-    f = type(tree(4, rng))(max_depth=6, random_state=0).fit(X, kind)
-    g = type(f)(max_depth=6, max_features=5, random_state=1).fit(X, kind)
-    found = model.classifier_agreement(f, g, details=True)
-    assert found.is_exact
-    sampled = model.sample(20000, random_state=0)
-    share = np.mean(f.predict(sampled) == g.predict(sampled))
-    assert abs(found.probability - share) < 0.02
 
 
 @pytest.mark.parametrize("max_nodes", [0, 1, 3, 10, 30, 100])

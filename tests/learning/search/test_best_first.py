@@ -15,7 +15,7 @@ from strudel.circuits import compile_factorized, compute_flows
 from strudel.data.bits import pack_columns
 from strudel.learning import SearchOptions, learn_structure
 from strudel.learning import options as searches
-from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply, replay
+from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply
 from strudel.learning.growing.growth import ALIVE, N_EDGES, places_in, rows_through, undecided
 from strudel.learning.search.best_first import LONG, BestFirstSearch, Gains, split_gains
 from strudel.learning.search.learn_structure import entrants, first_circuit, grow
@@ -173,14 +173,6 @@ def test_a_copy_drawn_with_all_might_changes_nothing(pseudocount):
             np.testing.assert_allclose(after, before, atol=1e-8)
 
 
-def test_replaying_gives_the_same_circuit():
-    growing, operations = grown(3, 25, strength=10.0)
-    again = replay(growing_circuit(clusters(3), strength=10.0), operations)
-    first, second = growing.shrunk(), again.shrunk()
-    np.testing.assert_array_equal(first.edge_left, second.edge_left)
-    np.testing.assert_array_equal(first.edge_log_theta, second.edge_log_theta)
-
-
 @pytest.mark.compiled
 def test_next_is_the_best_of_all_scores():
     growing, _ = grown(4, 15)
@@ -275,21 +267,6 @@ def test_one_variable_and_constant_columns():
         assert np.exp(log_likelihood(circuit, all_rows(circuit.n_vars))).sum() == pytest.approx(1)
 
 
-@pytest.mark.compiled
-def test_an_interrupt_keeps_the_best_so_far():
-    rows = clusters(11, n_rows=300)
-
-    def stop(history):
-        if len(history) == 6:
-            raise KeyboardInterrupt
-
-    options = search_options(search="best_first", smoothing="hierarchical")
-    circuit, history = learn_structure(rows[:200], rows[200:], search=options, on_split=stop)
-    assert history.stopped_because == "interrupted"
-    assert len(history) == 6
-    assert circuit.is_deterministic
-
-
 def test_without_validation_rows_the_last_circuit_is_returned():
     rows = clusters(12, n_rows=100, n_vars=5)
     options = search_options(search="best_first", smoothing="hierarchical", max_splits=4)
@@ -297,18 +274,6 @@ def test_without_validation_rows_the_last_circuit_is_returned():
     circuit, history = grew.best()
     assert history.best == len(grew.operations)
     assert circuit.n_edges == grew.growing.n_edges
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"search": "worst_first"}, "search must be one of"),
-        ({"smoothing": "none"}, "smoothing must be one of"),
-    ],
-)
-def test_bad_options_are_named(options, words):
-    with pytest.raises(ValueError, match=words):
-        search_options(**options)
 
 
 @pytest.mark.compiled

@@ -127,12 +127,3 @@ def test_rows_that_are_no_code_are_refused():
         learn_structure(wrong, X, search=search)
     with pytest.raises(ValueError, match="Row 7 of the validation rows"):
         learn_structure(X, wrong, search=search)
-
-
-def test_weights_count_like_copies():
-    columns, X = table_of(60)
-    twice = pack_columns(X, np.r_[np.full(20, 2.0), np.ones(40)])
-    copied = pack_columns(np.vstack([X, X[:20]]))
-    search = SearchOptions(columns=columns)
-    one, other = (first_circuit(bits, search) for bits in (twice, copied))
-    assert log_likelihood(one, X) == pytest.approx(log_likelihood(other, X))

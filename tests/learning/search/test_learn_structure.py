@@ -158,21 +158,6 @@ def test_bad_input_is_refused_with_a_reason(X, V, words):
         learn_structure(X, V)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"edge_score": "most"},
-        {"patience": 0},
-        {"pseudocount": -1},
-        {"tie_rule": "x"},
-        {"copy_depth": -1},
-    ],
-)
-def test_bad_options_are_refused_by_name(bad):
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        search_options(**bad)
-
-
 @pytest.mark.compiled
 def test_learned_twin_columns_are_always_equal():
     rng = np.random.default_rng(0)

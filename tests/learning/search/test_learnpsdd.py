@@ -13,7 +13,6 @@ from makers import search_options
 from strategies import binary_tables
 from strudel import Strudel, load_dataset, log_likelihood
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
-from strudel.circuits.flows import compute_flows
 from strudel.data.bits import pack_columns
 from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES
@@ -269,18 +268,6 @@ def test_any_table_gives_a_normalised_circuit_with_all_properties(X, copies, sco
     assert np.exp(log_likelihood(circuit, every)).sum() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("copies", COPIES)
-def test_the_best_circuit_is_returned_with_its_reported_likelihoods(copies):
-    X, V = clusters(9, 300, 9), clusters(10, 300, 9)
-    circuit, history = learn_structure(X, V, search=options(copies, 2, patience=10))
-    assert history.best == np.argmax(history.valid)
-    assert log_likelihood(circuit, X).mean() == pytest.approx(history.train[history.best])
-    assert log_likelihood(circuit, V).mean() == pytest.approx(history.valid[history.best])
-    assert circuit.n_edges == history.n_edges[history.best]
-    flows = compute_flows(circuit, X)
-    assert flows.edge_count.max() == len(X)
-
-
 def test_without_virtual_rows_no_operation_lowers_training_likelihood():
     _, history = learn_structure(
         clusters(0, 300, 9), search=options(levels=2, max_splits=60, pseudocount=0.0)
@@ -319,14 +306,6 @@ def test_copies_that_are_drawn_strongly_change_no_probability():
     assert n_compared > 8
 
 
-def test_hierarchical_smoothing_replays_the_search():
-    X, V = clusters(14, 200, 8), clusters(15, 100, 8)
-    search = options(levels=2, smoothing="hierarchical", patience=20)
-    circuit, history = learn_structure(X, V, search=search)
-    assert log_likelihood(circuit, V).mean() == pytest.approx(history.valid[history.best])
-    assert circuit.n_edges == history.n_edges[history.best]
-
-
 def test_independent_columns_leave_nothing_to_gain():
     X = oracle.all_rows(5)
     _, history = learn_structure(X, X, search=options("complete"))
@@ -362,18 +341,6 @@ def test_it_starts_with_independent_variables_and_continues_from_any_circuit():
     start, _ = learn_structure(X, X, search=SearchOptions(max_splits=5))
     _, history = learn_structure(X, X, search=options(max_splits=5), start=start)
     assert history.n_edges[0] == start.n_edges
-
-
-@pytest.mark.compiled
-def test_the_estimator_finds_clusters():
-    X = clusters(3, 600, 10)
-    X, test = X[:400], X[400:]
-    model = Strudel(n_components=1, search="learnpsdd", random_state=0).fit(X)
-    independent = Strudel(n_components=1, init="independent", max_splits=0, random_state=0).fit(X)
-    assert model.circuit_.is_deterministic
-    assert model.score(test) > independent.score(test) + 0.2
-    again = Strudel(n_components=1, search="learnpsdd", random_state=0, n_jobs=1).fit(X)
-    np.testing.assert_array_equal(model.circuit_.edge_log_theta, again.circuit_.edge_log_theta)
 
 
 @pytest.mark.compiled

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import oracle
 from makers import random_function, sdd_of, search_options
 from strategies import examples, partition_circuit, seeds, vtrees
-from strudel import CircuitPropertyError, load, load_dataset, log_likelihood, read, save, write
+from strudel import CircuitPropertyError, load_dataset, log_likelihood, read, write
 from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
 from strudel.circuits.flows import compute_flows
 from strudel.data import pack_columns
@@ -99,36 +99,6 @@ def test_counts_and_likelihoods_stay_exact(start, copy_depth):
     )
     mean = log_likelihood(fitted, rows).mean()
     assert growing.train_log_likelihood == pytest.approx(mean, rel=1e-10, abs=1e-12)
-
-
-@given(constrained_starts(max_vars=6))
-def test_saved_and_loaded_it_is_the_same(start):
-    first, allowed, rows = start
-    circuit, _ = learn_structure(rows, search=SearchOptions(max_splits=20), start=first)
-    with tempfile.TemporaryDirectory() as folder:
-        save(circuit, f"{folder}/model.strudel")
-        loaded = load(f"{folder}/model.strudel")
-    assert_supported(loaded, allowed)
-    assert oracle.probabilities(loaded) == oracle.probabilities(circuit)
-
-
-@pytest.mark.compiled
-def test_ten_variables_and_hundreds_of_splits():
-    rng = random.Random(3)
-    vtree = balanced_vtree(10)
-    allowed = sorted(random_function(10, rng, 0.4))
-    rows = np.array(rng.choices(allowed, k=2000), dtype=np.uint8)
-    first = uniform_circuit(sdd_of(allowed, vtree))
-    search = search_options(max_splits=300, patience=10**6)
-    circuit, history = learn_structure(rows[:1500], rows[1500:], search=search, start=first)
-    assert len(history) - 1 == 300
-    assert circuit.is_deterministic
-    last, _ = learn_structure(rows, search=search, start=first)
-    assert last.n_edges > first.n_edges
-    assert_supported(last, set(allowed))
-    assert last.is_deterministic
-    assert last.is_in_normal_form
-    assert log_likelihood(last, rows).mean() > log_likelihood(first, rows).mean()
 
 
 def test_a_single_variable_that_is_known():

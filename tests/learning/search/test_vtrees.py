@@ -88,30 +88,6 @@ def test_one_or_two_columns(n_vars, init):
         assert sum(oracle.probabilities(model.circuit_)) == pytest.approx(1.0)
 
 
-@pytest.mark.compiled
-def test_constant_columns():
-    rows = TRAIN.copy()
-    rows[:, [1, 4]] = 0, 1
-    for method in METHODS:
-        circuit, _ = learn_structure(rows, VALID, search=SearchOptions(vtree=method), rng=0)
-        assert sum(oracle.probabilities(circuit)) == pytest.approx(1.0)
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize("method", METHODS)
-def test_three_hundred_columns(method):
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 2, (500, 30)).repeat(10, axis=1) ^ (rng.random((500, 300)) < 0.1)
-    one, two = (
-        learn_structure(X[:400], X[400:], search=SearchOptions(vtree=method, max_splits=20), rng=1)[
-            0
-        ]
-        for _ in range(2)
-    )
-    assert one.is_in_normal_form
-    assert np.array_equal(one.edge_log_theta, two.edge_log_theta)
-
-
 # Estimators
 
 
