@@ -23,9 +23,7 @@ from strudel import (
 from strudel.errors import FileFormatError
 
 RACE = Race(best_first=BestFirst(clones=False), learnpsdd=LearnPSDD(copies="minimal"))
-HEURISTIC = LearnPSDD(
-    operation_score=Greedy(tie_rule="depth_first"), clones=False, split_sides="both"
-)
+HEURISTIC = LearnPSDD(operation_score="gain", clones=False, split_sides="both")
 TREE = {"max_splits": 0, "random_state": 0}
 SMALL = {"n_components": 2, "max_splits": 0, "random_state": 0}
 
