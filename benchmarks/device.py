@@ -30,8 +30,8 @@ from strudel.circuits.on_device.flow_products import (
 )
 from strudel.data.bits import pack_columns
 from strudel.layers import to_pyjuice
+from strudel.learning.mixtures import em
 from strudel.learning.mixtures.em import MixtureData, new_ensemble
-from strudel.learning.mixtures.on_device import RowsOnDevice
 from strudel.learning.options import Greedy, MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import first_circuit, grow
 
@@ -200,18 +200,18 @@ def em_step(device: Any, is_quick: bool) -> dict[str, float]:
     """One EM step of audio on its Chow-Liu structure, 3,150 components; at most 1.5 ms."""
     dataset, k = ("nltcs", 100) if is_quick else ("baudio", 3150)
     train = pack_columns(load_dataset(dataset).train)
-    data, ensemble, rows = _started(device, first_circuit(train, SearchOptions()), train, k)
+    data, ensemble, weights = _started(device, first_circuit(train, SearchOptions()), train, k)
 
     def step() -> None:
         ensemble.maximise()
-        rows.expect(ensemble)
+        ensemble.expect(data.train, weights)
 
     step()
     found = {
         "step": milliseconds(step, device),
         "maximise": milliseconds(ensemble.maximise, device),
     }
-    ((bag, weight),) = zip(data.train, rows.weights, strict=True)
+    ((bag, weight),) = zip(data.train, weights, strict=True)
     matrix, by_row = data.choices.block(bag).matrix(), ensemble._weight(bag, weight).share
     parameters = ensemble._parameters
     logs = log_products(matrix, parameters)
@@ -240,12 +240,12 @@ def many_rows(device: Any, is_quick: bool) -> dict[str, float]:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     start = time.perf_counter()
-    data, ensemble, rows = _started(device, circuit, pack_columns(table), 100, "random")
+    data, ensemble, weights = _started(device, circuit, pack_columns(table), 100, "random")
     found["flows and start"] = time.perf_counter() - start
 
     def step() -> None:
         ensemble.maximise()
-        rows.expect(ensemble)
+        ensemble.expect(data.train, weights)
 
     found["step"] = 1e-3 * milliseconds(step, device, 5)
     print(
@@ -317,14 +317,14 @@ def parts_of_fit(device: Any, is_quick: bool) -> None:
 def _started(
     device: Any, circuit: Any, train: Any, k: int, init_params: Any = "kmeans"
 ) -> tuple[Any, Any, Any]:
-    """Data, an ensemble after its first counts, and the rows."""
+    """Data, an ensemble after its first counts, and the weights of the rows."""
     options = MixtureOptions(n_components=k, init_params=init_params, device=device)
     data = MixtureData.of(circuit, train, None, options)
     ensemble: Any = new_ensemble(data.choices, data.prior(options), 1, k)
-    rows = RowsOnDevice(data, [bag.weight[np.newaxis] for bag in data.train])
-    rows.start(ensemble, options, np.random.default_rng(0))
+    weights = [bag.weight[np.newaxis] for bag in data.train]
+    em.start(ensemble, data, weights, options, np.random.default_rng(0))
     ensemble.maximise()
-    return data, ensemble, rows
+    return data, ensemble, weights
 
 
 def _table(n_rows: int, n_vars: int = 64) -> AnyArray:

@@ -19,7 +19,7 @@ from reproduce.benchmark_tables import load_table
 from reproduce.experiments.measures import Allowance, mean_scores, stopwatch
 from reproduce.tasks import Settings
 from strudel.data.bits import pack_columns
-from strudel.learning.mixtures.em import fit_bagged_mixture, fit_mixture
+from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.queries.likelihood import log_likelihood
@@ -55,7 +55,7 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
     options = MixtureOptions(max_seconds=BAGGING_SHARE * allowance.next())
     n_bags = N_QUICK_BAGS if settings.is_quick else N_BAGS
     with stopwatch() as watch:
-        bagged = fit_bagged_mixture(
+        bagged = fit_mixture(
             structure, train, int(best["components"]), n_bags=n_bags, options=options, **common
         )
     return {

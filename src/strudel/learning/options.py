@@ -489,8 +489,6 @@ class Continuous(Method):
         Dimension of the points.
     width, depth : int, default=256 and 2
         Hidden units of a layer, and hidden layers.
-    dropout : float, default=0.0
-        Share of the hidden units that every step leaves out.
     learning_rate : float, default=1e-3
         The largest step size of AdamW.
     """
@@ -503,7 +501,6 @@ class Continuous(Method):
     latent_dim: int = 16
     width: int = 256
     depth: int = 2
-    dropout: float = 0.0
     learning_rate: float = 1e-3
 
     def check(self) -> None:
@@ -511,10 +508,7 @@ class Continuous(Method):
         for field in fields(self):
             if field.type == "int":
                 check_count(field.name, getattr(self, field.name))
-        for name in ("dropout", "learning_rate"):
-            check_size(name, getattr(self, name))
-        if self.dropout >= 1.0:
-            raise ValueError(f"dropout must be less than 1, but is {self.dropout!r}.")
+        check_size("learning_rate", self.learning_rate)
 
 
 @dataclass(kw_only=True)

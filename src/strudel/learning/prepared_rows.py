@@ -28,7 +28,7 @@ from strudel.circuits.passes import UNKNOWN, decode, encode
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import check_partial, check_sample_weight
 from strudel.learning.mixtures.boosting import fit_boosted_mixture
-from strudel.learning.mixtures.em import fit_bagged_mixture, fit_mixture
+from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.options import BaggedEM, Boosting, Method, MixtureOptions, SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.progress import MixtureHistory
@@ -173,7 +173,7 @@ class Prepared:
         learn: Callable[..., Mixture] = fit_mixture
         arguments: dict[str, Any] = {}
         if isinstance(method, BaggedEM):
-            learn, arguments["n_bags"] = fit_bagged_mixture, method.n_bags
+            arguments["n_bags"] = method.n_bags
         elif isinstance(method, Boosting):
             learn = fit_boosted_mixture
         return learn(

@@ -265,7 +265,6 @@ def test_smoothing_is_refused(options):
     [
         ({"n_points": 0}, "n_points must be"),
         ({"width": 1.5}, "width must be"),
-        ({"dropout": 1.0}, "dropout must be less than 1"),
         ({"learning_rate": -1.0}, "learning_rate must be"),
     ],
     ids=str,

@@ -1,34 +1,45 @@
-"""EM for mixtures on one structure, against enumeration, the single circuit, and its own laws."""
+"""EM, bags and boosting on one structure: against enumeration, the single circuit, their laws."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 import oracle
 from makers import log_density_of_prior
 from strategies import circuits, examples, seeds
-from strudel import sample
 from strudel._numba import use_threads
 from strudel.circuits import CircuitBuilder, figure_1_circuit
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import average
 from strudel.data import pack_columns
 from strudel.learning import MixtureOptions, fit_mixture, fit_parameters
-from strudel.learning.mixtures import em_steps
-from strudel.learning.mixtures.em import MixtureData, train_runs
-from strudel.learning.mixtures.em_steps import Ensemble, weighted_sums
+from strudel.learning.mixtures import boosting, em_steps
+from strudel.learning.mixtures.boosting import best_share, fit_boosted_mixture
+from strudel.learning.mixtures.em import MixtureData, draw_bags, train_runs
+from strudel.learning.mixtures.em_steps import (
+    Ensemble,
+    share_flows,
+    uniform_prior,
+    weighted_sums,
+)
 from strudel.trees import balanced_vtree
 
 FLOAT32 = 1e-6  # relative error of sums of logs in float32
+FITS = {"em": fit_mixture, "bags": partial(fit_mixture, n_bags=3), "boosting": fit_boosted_mixture}
 
 pseudocounts = st.sampled_from([0.0, 1.0, 7.0])
 smoothings = st.sampled_from(["uniform", "single"])
+fits = pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
 
 
 def possible_rows(circuit, n, rng):
@@ -83,6 +94,118 @@ def start_ensemble(circuit, rows, k, options, rng, weight=None, share=None):
     return data, ensemble, [bag.weight[np.newaxis]]
 
 
+def assert_same(one, other):
+    np.testing.assert_array_equal(one.edge_log_theta, other.edge_log_theta)
+    np.testing.assert_array_equal(one.log_weight, other.log_weight)
+
+
+# What rows take
+
+
+def choices_of_row(circuit, row):
+    """The edges with a parameter that a row takes, by enumeration."""
+    width = np.diff(circuit.node_edges)[circuit.edge_parent]
+    return [edge for edge in oracle.active_edges(circuit, row) if width[edge] > 1]
+
+
+def places_of(choices):
+    """The states of every place."""
+    return [choices.place_state[i:j] for i, j in pairwise(choices.place_first)]
+
+
+@given(circuits(max_vars=5), seeds, st.booleans())
+def test_bags_and_defaults_tell_the_edges_of_every_row(circuit, seed, has_defaults):
+    rows = possible_rows(circuit, 9, np.random.default_rng(seed))
+    choices, [bags] = share_flows(circuit, pack_columns(rows), has_defaults=has_defaults)
+    (bag,) = bags
+    for r, row in enumerate(rows):
+        listed = bag.row_state[bag.row_first[r] : bag.row_first[r + 1]]
+        taken = set()
+        for place, default in zip(places_of(choices), choices.default, strict=True):
+            here = [s for s in listed if s in place]
+            assert len(here) <= 1
+            assert here or has_defaults
+            taken.add(int(here[0] if here else default))
+        edges = sorted(int(choices.edge[s]) for s in taken if s < len(choices.edge))
+        assert edges == choices_of_row(circuit, row)
+
+
+@given(circuits(max_vars=5), seeds)
+def test_a_bag_lists_the_same_pairs_by_row_and_by_state(circuit, seed):
+    rows = possible_rows(circuit, 9, np.random.default_rng(seed))
+    _, [[bag]] = share_flows(circuit, pack_columns(rows))
+    by_row = np.repeat(np.arange(len(rows)), np.diff(bag.row_first))
+    by_state = np.repeat(np.arange(len(bag.state_first) - 1), np.diff(bag.state_first))
+    assert sorted(zip(by_row, bag.row_state, strict=True)) == sorted(
+        zip(bag.state_row, by_state, strict=True)
+    )
+
+
+def test_the_default_is_what_most_rows_take():
+    builder = CircuitBuilder(balanced_vtree(1))
+    circuit = builder.build(builder.add_leaf_sum(0, 0.5))  # edges: X = 1, X = 0
+    choices, [[bag]] = share_flows(circuit, pack_columns([[0], [1], [0]]))
+    assert circuit.edge_left[choices.edge[choices.default[0]]] == 0
+    assert np.diff(bag.row_first).tolist() == [0, 1, 0]
+
+
+@given(circuits(max_vars=5), seeds, st.booleans())
+def test_counts_are_weighted_sums_over_the_rows(circuit, seed, has_defaults):
+    rng = np.random.default_rng(seed)
+    rows, weight = possible_rows(circuit, 9, rng), rng.gamma(1.0, size=9)
+    share = rng.dirichlet(np.ones(3), size=9).astype(np.float32)
+    choices, [[bag]] = share_flows(circuit, pack_columns(rows), has_defaults=has_defaults)
+    ensemble = Ensemble(choices, uniform_prior(circuit, 1.0), 1, 3)
+    ensemble.add(bag, share, weight[np.newaxis])
+    ensemble.maximise()  # gives the defaults what the others leave over
+    expected = np.zeros((circuit.n_edges, 3))
+    for row, w, s in zip(rows, weight, share, strict=True):
+        expected[choices_of_row(circuit, row)] += w * s
+    np.testing.assert_allclose(ensemble.total, weight @ share, rtol=1e-12)
+    np.testing.assert_allclose(
+        ensemble.count[: len(choices.edge)], expected[choices.edge], atol=1e-12
+    )
+    assert not np.delete(expected, choices.edge, axis=0).any()
+
+
+def test_groups_count_their_own_weights():
+    circuit, rng = figure_1_circuit(), np.random.default_rng(0)
+    rows, weight = possible_rows(circuit, 20, rng), rng.gamma(1.0, size=(3, 20))
+    share = rng.dirichlet(np.ones(2), size=(3, 20)).astype(np.float32)
+    choices, [[bag]] = share_flows(circuit, pack_columns(rows))
+    together = Ensemble(choices, uniform_prior(circuit, 1.0), 3, 2)
+    together.add(bag, np.concatenate(share, axis=1), weight)
+    for g in range(3):
+        alone = Ensemble(choices, uniform_prior(circuit, 1.0), 1, 2)
+        alone.add(bag, share[g], weight[g][np.newaxis])
+        np.testing.assert_array_equal(together.count[:, 2 * g : 2 * g + 2], alone.count)
+        np.testing.assert_array_equal(together.total[2 * g : 2 * g + 2], alone.total)
+
+
+def test_blocks_hold_the_rows_in_order(monkeypatch):
+    circuit, rng = figure_1_circuit(), np.random.default_rng(0)
+    rows = pack_columns(possible_rows(circuit, 150, rng), rng.integers(1, 5, 150))
+    _, [[whole]] = share_flows(circuit, rows)
+    monkeypatch.setattr(em_steps, "BLOCK_ROWS", 64)
+    _, [bags] = share_flows(circuit, rows)
+    assert [bag.n_rows for bag in bags] == [64, 64, 22]
+    np.testing.assert_array_equal(np.concatenate([b.row_state for b in bags]), whole.row_state)
+    np.testing.assert_array_equal(np.concatenate([b.weight for b in bags]), whole.weight)
+
+
+def test_an_impossible_row_is_named(monkeypatch):
+    builder = CircuitBuilder(balanced_vtree(2))
+    circuit = builder.build(
+        builder.add_sum([(builder.literal(0, 1), builder.add_leaf_sum(1, 0.5), 1.0)])
+    )
+    monkeypatch.setattr(em_steps, "BLOCK_ROWS", 64)
+    rows = np.ones((100, 2), dtype=np.uint8)
+    rows[77, 0] = 0
+    with pytest.raises(ValueError, match="Row 77 is impossible") as caught:
+        share_flows(circuit, pack_columns(rows[:50]), pack_columns(rows))
+    assert caught.value.table == 1
+
+
 # One step
 
 
@@ -134,16 +257,45 @@ def test_no_step_lowers_the_penalised_likelihood(circuit, seed, k, pseudocount, 
         ensemble.expect(data.train, weights)
 
 
+def test_permuting_the_components_permutes_the_result():
+    circuit, rng = figure_1_circuit(), np.random.default_rng(0)
+    rows = possible_rows(circuit, 100, rng)
+    share = rng.dirichlet(np.full(4, 0.3), size=len(np.unique(rows, axis=0)))
+    order = [2, 0, 3, 1]
+    results = []
+    for shares in (share, share[:, order]):
+        data, ensemble, weights = start_ensemble(
+            circuit, rows, 4, MixtureOptions(), rng, share=shares
+        )
+        for _ in range(5):
+            ensemble.maximise()
+            ensemble.expect(data.train, weights)
+        ensemble.maximise()
+        results += ensemble.mixtures()
+    one, other = results
+    np.testing.assert_allclose(one.edge_log_theta[:, order], other.edge_log_theta, atol=1e-4)
+    np.testing.assert_allclose(one.log_weight[order], other.log_weight, atol=1e-4)
+
+
+def test_impossible_rows_of_weight_zero_cost_nothing():
+    log_p = np.array([[-1.0, -np.inf], [-np.inf, -3.0]])
+    assert weighted_sums(np.array([[2.0, 0.0], [0.0, 1.0]]), log_p).tolist() == [-2.0, -3.0]
+    assert weighted_sums(np.array([[2.0, 0.0]]), log_p).tolist() == [-2.0, -np.inf]
+
+
 # One component
 
 
-@given(circuits(max_vars=5), seeds, pseudocounts, st.sampled_from(["kmeans", "random"]))
+@given(circuits(max_vars=5), seeds, pseudocounts, st.sampled_from(["kmeans", "random", "boosting"]))
 @examples(30)
 def test_one_component_is_the_single_circuit(circuit, seed, pseudocount, start):
     rng = np.random.default_rng(seed)
     rows, weight = possible_rows(circuit, 20, rng), rng.gamma(1.0, size=20)
+    is_boosted = start == "boosting"
+    start = "kmeans" if is_boosted else start
     options = MixtureOptions(pseudocount=pseudocount, init_params=start, max_iter=3)
-    mixture = fit_mixture(circuit, rows, 1, sample_weight=weight, options=options, rng=0)
+    fit = fit_boosted_mixture if is_boosted else fit_mixture
+    mixture = fit(circuit, rows, 1, sample_weight=weight, options=options, rng=0)
     single = fit_parameters(circuit, rows, sample_weight=weight, pseudocount=pseudocount)
     np.testing.assert_allclose(np.exp(mixture.edge_log_theta[:, 0]), single.theta, atol=1e-12)
     assert mixture.log_weight[0] == 0.0
@@ -169,50 +321,28 @@ def test_smoothing_towards_the_single_circuit_draws_to_it():
 # What must not matter
 
 
-def test_permuting_the_components_permutes_the_result():
-    circuit, rng = figure_1_circuit(), np.random.default_rng(0)
-    rows = possible_rows(circuit, 100, rng)
-    share = rng.dirichlet(np.full(4, 0.3), size=len(np.unique(rows, axis=0)))
-    order = [2, 0, 3, 1]
-    results = []
-    for shares in (share, share[:, order]):
-        data, ensemble, weights = start_ensemble(
-            circuit, rows, 4, MixtureOptions(), rng, share=shares
-        )
-        for _ in range(5):
-            ensemble.maximise()
-            ensemble.expect(data.train, weights)
-        ensemble.maximise()
-        results += ensemble.mixtures()
-    one, other = results
-    np.testing.assert_allclose(one.edge_log_theta[:, order], other.edge_log_theta, atol=1e-4)
-    np.testing.assert_allclose(one.log_weight[order], other.log_weight, atol=1e-4)
-
-
-def test_the_number_of_threads_changes_nothing_and_a_seed_repeats():
+@fits
+def test_the_number_of_threads_changes_nothing_and_a_seed_repeats(fit):
     X, V = two_sources(0), two_sources(1)
     results = []
-    for n_jobs in (1, 2, 2):
+    for n_jobs, seed in ((1, 7), (2, 7), (2, 8)):
         with use_threads(n_jobs):
-            results.append(
-                fit_mixture(
-                    independent(6), X, 3, X_valid=V, rng=7, options=MixtureOptions(n_runs=2)
-                )
-            )
-    for other in results[1:]:
-        np.testing.assert_array_equal(results[0].edge_log_theta, other.edge_log_theta)
-        np.testing.assert_array_equal(results[0].log_weight, other.log_weight)
+            options = MixtureOptions(n_runs=2)
+            results.append(fit(independent(6), X, 3, X_valid=V, rng=seed, options=options))
+    assert_same(*results[:2])
+    assert not np.array_equal(results[0].log_weight, results[2].log_weight)
 
 
+@fits
 @pytest.mark.parametrize("start", ["kmeans", "k-means++", "random"])
-def test_weights_are_repeated_rows(start):
-    rng = np.random.default_rng(0)
-    X, weight = two_sources(0, 60), rng.integers(0, 4, 60)
+def test_weights_are_repeated_rows_and_rows_of_weight_zero_are_not_there(fit, start):
+    X, weight = two_sources(0, 60), np.random.default_rng(0).integers(0, 4, 60)
     options = MixtureOptions(init_params=start, max_iter=10)
-    one = fit_mixture(independent(6), X, 3, sample_weight=weight, options=options, rng=0)
-    other = fit_mixture(independent(6), np.repeat(X, weight, axis=0), 3, options=options, rng=0)
-    np.testing.assert_array_equal(one.edge_log_theta, other.edge_log_theta)
-    np.testing.assert_array_equal(one.log_weight, other.log_weight)
+    one = fit(independent(6), X, 3, sample_weight=weight, options=options, rng=0)
+    assert_same(one, fit(independent(6), np.repeat(X, weight, axis=0), 3, options=options, rng=0))
+    nothing = pack_columns(X, np.zeros(60))
+    with pytest.raises(ValueError, match="at least one row"):
+        fit(independent(6), nothing, 2)
 
 
 def test_blocks_of_rows_give_what_one_block_gives(monkeypatch):
@@ -231,18 +361,60 @@ def test_blocks_of_rows_give_what_one_block_gives(monkeypatch):
 # What is kept
 
 
-def test_the_step_with_the_best_validation_is_kept():
-    X, V = two_sources(0, 60), two_sources(1)
+@fits
+def test_the_step_with_the_best_validation_is_kept(fit):
+    X, V = two_sources(0, 40), two_sources(1)
     histories = []
-    options = MixtureOptions(pseudocount=0.1, patience=5, tol=0.0)
-    mixture = fit_mixture(
-        independent(6), X, 8, X_valid=V, options=options, rng=0, on_iteration=histories.append
+    options = MixtureOptions(pseudocount=0.01, patience=3, tol=0.0)
+    mixture = fit(
+        independent(6), X, 30, X_valid=V, options=options, rng=0, on_iteration=histories.append
     )
     history = histories[-1]
     assert history.best == np.argmax(history.valid) < len(history) - 1
     assert history.stopped_because == "patience"
     assert log_density(mixture, V).mean() == pytest.approx(history.valid[history.best], rel=1e-5)
     assert log_density(mixture, X).mean() == pytest.approx(history.train[history.best], rel=1e-5)
+    if fit is fit_boosted_mixture:
+        assert mixture.n_components == history.best + 1
+
+
+@fits
+def test_an_interrupt_returns_the_best_so_far(fit):
+    X, V = two_sources(0), two_sources(1)
+    histories = []
+
+    def interrupt(history):
+        histories.append(history)
+        if len(history) == 3:
+            raise KeyboardInterrupt
+
+    mixture = fit(independent(6), X, 9, X_valid=V, rng=0, on_iteration=interrupt)
+    history = histories[-1]
+    assert len(history) == 3
+    assert history.stopped_because == "interrupted"
+    assert log_density(mixture, V).mean() == pytest.approx(history.valid.max(), rel=1e-5)
+
+
+@fits
+def test_limits_on_steps_and_seconds(fit):
+    X, histories = two_sources(0), []
+    for limit, because in (
+        ({"max_iter": 2, "tol": 0.0}, "n_components" if fit is fit_boosted_mixture else "max_iter"),
+        ({"max_seconds": 0}, "max_seconds"),
+    ):
+        options = MixtureOptions(**limit)
+        fit(independent(6), X, 3, options=options, rng=0, on_iteration=histories.append)
+        assert histories[-1].stopped_because == because
+        assert len(histories[-1]) == (1 if "max_seconds" in limit else 3)
+
+
+@fits
+def test_a_mixture_finds_two_sources(fit):
+    X, T = two_sources(0, 400), two_sources(1, 400)
+    single = fit_parameters(independent(6), X)
+    mixture = fit(independent(6), X, 2, rng=0)
+    one = np.mean(oracle.log_likelihoods(single, T))
+    assert log_density(mixture, T).mean() > one + 0.5
 
 
 def test_runs_are_averaged():
@@ -277,40 +449,144 @@ def test_the_best_restart_is_kept(has_valid):
         assert trained.history.valid[-1] == pytest.approx(log_p.mean(), rel=1e-5)
 
 
-def test_an_interrupt_returns_the_best_so_far():
-    X, V = two_sources(0), two_sources(1)
+# Bags
+
+
+def test_a_bag_has_as_many_draws_as_the_rows_weigh_in_proportion_to_their_weights():
+    rows = pack_columns(np.eye(4, dtype=np.uint8), [1.0, 2.0, 0.5, 6.6])
+    bags = draw_bags(rows, 4000, np.random.default_rng(0))
+    assert bags.shape == (4000, 4)
+    assert np.all(bags.sum(axis=1) == 10.0)
+    assert np.all(bags == np.round(bags))
+    expected = 10.0 * np.array([1.0, 2.0, 0.5, 6.6]) / 10.1
+    assert bags.mean(axis=0) == pytest.approx(expected, abs=0.15)  # six standard errors
+    share = expected / 10.0
+    assert bags.var(axis=0) == pytest.approx(10.0 * share * (1.0 - share), rel=0.15)
+
+
+def test_tiny_weights_still_give_one_draw():
+    rows = pack_columns(np.eye(2, dtype=np.uint8), [0.1, 0.1])
+    assert draw_bags(rows, 3, np.random.default_rng(0)).sum(axis=1).tolist() == [1, 1, 1]
+
+
+def test_one_component_per_bag_is_the_single_circuit_of_the_bag():
+    X, circuit = two_sources(0)[:, :4], figure_1_circuit()
+    mixture = fit_mixture(circuit, X, 1, n_bags=4, rng=0)
+    data = MixtureData.of(circuit, pack_columns(X), None, MixtureOptions())
+    bags = draw_bags(data.rows, 4, np.random.default_rng(0))
+    assert mixture.weights == pytest.approx([0.25] * 4)
+    for b, bag in enumerate(bags):
+        single = fit_parameters(circuit, data.rows.unpack(), sample_weight=bag)
+        np.testing.assert_allclose(np.exp(mixture.edge_log_theta[:, b]), single.theta, atol=1e-12)
+
+
+def test_the_density_is_the_mean_of_the_bags_densities():
+    X, circuit = two_sources(0)[:, :4], figure_1_circuit()
+    options = MixtureOptions(n_components=2, n_runs=3, max_iter=5)
+    mixture = fit_mixture(circuit, X, 2, n_bags=3, options=options, rng=0)
+    rng = np.random.default_rng(0)
+    data = MixtureData.of(circuit, pack_columns(X), None, options)
+    runs = train_runs(data, options, rng, row_weight=draw_bags(data.rows, 3, rng))
+    every = oracle.all_rows(4)
+    parts = np.array(
+        [np.exp(log_density(run, every)) for run in runs.mixtures(data.prior(options))]
+    )
+    assert np.ptp(parts, axis=0).max() > 1e-3
+    np.testing.assert_allclose(np.exp(log_density(mixture, every)), parts.mean(axis=0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_init", [1, 2])
+def test_bags_without_a_row_that_another_holds(n_init):
+    X = np.eye(6, dtype=np.uint8)
+    options = MixtureOptions(
+        n_components=2, n_runs=2, n_init=n_init, pseudocount=0.0, init_params="random"
+    )
+    data = MixtureData.of(independent(6), pack_columns(X), None, options)
+    row_weight = np.array([[2.0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 2]])
+    trained = train_runs(data, options, np.random.default_rng(0), row_weight=row_weight)
+    first, second = (log_density(mixture, X) for mixture in trained.mixtures(data.prior(options)))
+    assert np.isfinite(first).tolist() == [True] * 3 + [False] * 3
+    assert np.isfinite(second).tolist() == [False] * 3 + [True] * 3
+
+
+# Boosting
+
+
+@given(npst.arrays(np.float64, 7, elements=st.floats(-30, 30)), seeds)
+def test_the_share_maximises_the_likelihood(log_ratio, seed):
+    weight = np.random.default_rng(seed).dirichlet(np.ones(7))
+
+    def loss(a):
+        return -weight @ np.logaddexp(np.log1p(-a), np.log(a) + log_ratio)
+
+    found = best_share(log_ratio, weight)
+    reference = minimize_scalar(loss, bounds=(1e-9, 1.0 - 1e-9), method="bounded")
+    value = loss(found) if found else 0.0
+    assert value <= min(reference.fun, 0.0) + 1e-9
+
+
+def test_shares_of_extreme_ratios():
+    even = np.array([0.5, 0.5])
+    assert best_share(np.log([3.0, 0.5]), even) == pytest.approx(0.75)  # by hand
+    assert best_share(np.array([-1.0, -2.0]), even) == 0.0
+    assert best_share(np.array([-np.inf, -np.inf]), even) == 0.0
+    assert best_share(np.array([1.0, 2.0]), even) == pytest.approx(1.0)
+    assert best_share(np.array([1000.0, -np.inf]), even) == pytest.approx(0.5)
+    assert best_share(np.zeros(2), even) == 0.0
+
+
+@given(circuits(max_vars=5), seeds, st.sampled_from([0.0, 1.0]), st.booleans())
+@examples(15)
+def test_no_component_lowers_the_training_likelihood(circuit, seed, pseudocount, is_single):
+    rng = np.random.default_rng(seed)
+    rows, weight = possible_rows(circuit, 25, rng), rng.integers(1, 4, 25) + 0.25
+    smoothing = "single" if is_single else "uniform"
+    options = MixtureOptions(pseudocount=pseudocount, smoothing=smoothing, tol=0.0)
     histories = []
+    mixture = fit_boosted_mixture(
+        circuit,
+        rows,
+        4,
+        sample_weight=weight,
+        options=options,
+        rng=seed,
+        on_iteration=histories.append,
+    )
+    train = histories[-1].train
+    assert np.all(np.diff(train) >= -1e-12)
+    # What it says is what the mixture has, up to the error of float32.
+    exact = weight @ log_density(mixture, rows) / weight.sum()
+    assert exact == pytest.approx(train[histories[-1].best], rel=1e-5, abs=1e-5)
+    assert mixture.weights.sum() == pytest.approx(1.0)
 
-    def interrupt(history):
-        histories.append(history)
-        if len(history) == 4:
-            raise KeyboardInterrupt
 
-    mixture = fit_mixture(independent(6), X, 3, X_valid=V, rng=0, on_iteration=interrupt)
-    history = histories[-1]
-    assert len(history) == 4
-    assert history.stopped_because == "interrupted"
-    assert log_density(mixture, V).mean() == pytest.approx(history.valid.max(), rel=1e-5)
+def test_a_new_component_is_fitted_to_its_responsibilities(monkeypatch):
+    monkeypatch.setattr(boosting, "MOST_STEPS", 500)
+    X = two_sources(0)
+    options = MixtureOptions(pseudocount=0.0, tol=0.0)
+    mixture = fit_boosted_mixture(independent(6), X, 2, options=options, rng=0)
+    p = np.array([oracle.probabilities(c, X) for c in mixture.components()])
+    joint = mixture.weights[:, np.newaxis] * p
+    share = joint[1] / joint.sum(axis=0)
+    assert 0.1 < share.mean() < 0.9
+    expected = fit_parameters(independent(6), X, sample_weight=share, pseudocount=0)
+    np.testing.assert_allclose(np.exp(mixture.edge_log_theta[:, 1]), expected.theta, atol=1e-3)
+    assert mixture.weights[1] == pytest.approx(share.mean(), abs=1e-3)
 
 
-def test_limits_on_steps_and_seconds():
+def test_the_first_components_do_not_depend_on_how_many_follow():
+    X = two_sources(0)
+    options = MixtureOptions(tol=0.0)
+    two, four = (fit_boosted_mixture(independent(6), X, k, options=options, rng=0) for k in (2, 4))
+    np.testing.assert_array_equal(two.edge_log_theta, four.edge_log_theta[:, :2])
+    ratio = four.weights[:2] / two.weights
+    assert ratio[0] == pytest.approx(ratio[1])
+
+
+def test_boosting_ends_where_nothing_is_left_to_gain():
     histories = []
-    for limit in ({"max_iter": 2}, {"max_seconds": 0}):
-        options = MixtureOptions(**limit)
-        fit_mixture(
-            independent(6), two_sources(0), 2, options=options, on_iteration=histories.append
-        )
-        assert histories[-1].stopped_because == next(iter(limit))
-        assert len(histories[-1]) == (3 if "max_iter" in limit else 1)
-
-
-def test_a_mixture_finds_two_sources():
-    X, T = two_sources(0, 400), two_sources(1, 400)
-    single = fit_parameters(independent(6), X)
-    mixture = fit_mixture(independent(6), X, 2, rng=0)
-    one = np.mean(oracle.log_likelihoods(single, T))
-    assert log_density(mixture, T).mean() > one + 1.0
-    assert mixture.weights == pytest.approx([0.5, 0.5], abs=0.1)
+    fit_boosted_mixture(independent(1), [[0], [1]], 9, rng=0, on_iteration=histories.append)
+    assert histories[-1].stopped_because == "nothing left to gain"
 
 
 # Edges
@@ -334,31 +610,20 @@ def test_impossible_rows_are_refused_by_their_number():
     assert np.exp(log_density(mixture, [[0, 1], [1, 1], [1, 0]]))[0] == 0.0
 
 
-def test_rows_of_weight_zero_are_as_if_they_were_not_there():
-    X, weight = two_sources(0), np.zeros(200)
-    weight[:5] = 1.0
-    for start in ("kmeans", "k-means++", "random"):
-        options = MixtureOptions(init_params=start, pseudocount=0.0, max_iter=5)
-        one = fit_mixture(independent(6), X, 7, sample_weight=weight, options=options, rng=0)
-        other = fit_mixture(independent(6), X[:5], 7, options=options, rng=0)
-        np.testing.assert_array_equal(one.edge_log_theta, other.edge_log_theta)
-    with pytest.raises(ValueError, match="at least one row"):
-        fit_mixture(independent(6), pack_columns(X, np.zeros(200)), 2)
-    no_valid = fit_mixture(independent(6), X, 2, X_valid=pack_columns(X, np.zeros(200)), rng=0)
-    other = fit_mixture(independent(6), X, 2, rng=0)
-    np.testing.assert_array_equal(no_valid.edge_log_theta, other.edge_log_theta)
-
-
-def test_one_variable_and_a_known_one():
+@fits
+def test_one_variable_a_known_one_and_one_row(fit):
     builder = CircuitBuilder(balanced_vtree(1))
-    mixture = fit_mixture(builder.build(builder.add_leaf_sum(0, 0.5)), [[1], [0], [1]], 2, rng=0)
+    free = builder.build(builder.add_leaf_sum(0, 0.5)).with_names(("a",))
+    mixture = fit(free, [[1], [0], [1]], 2, rng=0)
     assert np.exp(log_density(mixture, [[0], [1]])).sum() == pytest.approx(1.0)
+    assert mixture.feature_names == ("a",)
     known = CircuitBuilder(balanced_vtree(1))
     circuit = known.build(known.literal(0, 1))
-    mixture = fit_mixture(circuit, [[1], [1]], 2, X_valid=[[1]], rng=0)
-    assert mixture.edge_log_theta.shape == (0, 2)
+    assert len(fit(circuit, [[1], [1]], 2, X_valid=[[1]], rng=0).edge_log_theta) == 0
     with pytest.raises(ValueError, match="Row 1 of X is impossible"):
-        fit_mixture(circuit, [[1], [0]], 2)
+        fit(circuit, [[1], [0]], 2)
+    mixture = fit(figure_1_circuit(), [[1, 0, 1, 0]], 5, rng=0)
+    assert np.exp(log_density(mixture, oracle.all_rows(4))).sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("start", ["kmeans", "k-means++", "random"])
@@ -372,49 +637,22 @@ def test_few_rows_and_constant_columns(start, pseudocount):
         assert np.exp(log_density(mixture, X)).sum() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("n_runs", [1, 3])
-def test_validation_rows_never_seen_are_minus_infinity_without_smoothing(n_runs):
+@fits
+def test_validation_rows_never_seen_are_minus_infinity_without_smoothing(fit):
     X = two_sources(0, 30)
     X[:, 0] = 1
     unseen = X[:3].copy()
     unseen[:, 0] = 0
     histories = []
-    mixture = fit_mixture(
+    mixture = fit(
         independent(6),
         X,
         3,
         X_valid=np.concatenate([X, unseen]),
-        options=MixtureOptions(pseudocount=0.0, n_runs=n_runs, n_init=2, patience=3),
+        options=MixtureOptions(pseudocount=0.0, n_runs=2, n_init=2, patience=3),
         rng=0,
         on_iteration=histories.append,
     )
     assert np.all(histories[-1].valid == -np.inf)
     assert np.all(np.isfinite(histories[-1].train))
     assert np.all(log_density(mixture, unseen) == -np.inf)
-    assert np.all(np.isfinite(log_density(mixture, X)))
-
-
-def test_impossible_rows_of_weight_zero_cost_nothing():
-    log_p = np.array([[-1.0, -np.inf], [-np.inf, -3.0]])
-    assert weighted_sums(np.array([[2.0, 0.0], [0.0, 1.0]]), log_p).tolist() == [-2.0, -3.0]
-    assert weighted_sums(np.array([[2.0, 0.0]]), log_p).tolist() == [-2.0, -np.inf]
-
-
-@pytest.mark.parametrize("n_init", [1, 2])
-def test_bags_without_a_row_that_another_holds(n_init):
-    X = np.eye(6, dtype=np.uint8)
-    options = MixtureOptions(
-        n_components=2, n_runs=2, n_init=n_init, pseudocount=0.0, init_params="random"
-    )
-    data = MixtureData.of(independent(6), pack_columns(X), None, options)
-    row_weight = np.array([[2.0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 2]])
-    trained = train_runs(data, options, np.random.default_rng(0), row_weight=row_weight)
-    first, second = (log_density(mixture, X) for mixture in trained.mixtures(data.prior(options)))
-    assert np.isfinite(first).tolist() == [True] * 3 + [False] * 3
-    assert np.isfinite(second).tolist() == [False] * 3 + [True] * 3
-
-
-def test_names_are_kept():
-    circuit = figure_1_circuit().with_names(tuple("abcd"))
-    mixture = fit_mixture(circuit, sample(circuit, 20, random_state=0), 2, rng=0)
-    assert mixture.feature_names == tuple("abcd")

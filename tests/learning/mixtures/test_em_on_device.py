@@ -10,7 +10,7 @@ from strudel.data import pack_columns
 from strudel.errors import InterruptedWarning
 from strudel.learning import MixtureOptions, fit_mixture
 from strudel.learning.mixtures import em_steps
-from strudel.learning.mixtures.em import MixtureData, RowsHere, fit_bagged_mixture, new_ensemble
+from strudel.learning.mixtures.em import MixtureData, new_ensemble
 from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import first_circuit
 from strudel.tables import TableEncoder
@@ -20,7 +20,7 @@ torch.set_num_threads(1)  # tables are small, and other tests run beside
 
 from strudel.circuits.on_device import flow_products
 from strudel.learning.mixtures import on_device
-from strudel.learning.mixtures.on_device import RowsOnDevice, k_means, nearest
+from strudel.learning.mixtures.on_device import k_means, nearest
 
 CPU = torch.device("cpu")
 DEVICES = [CPU] + [torch.device("cuda")] * torch.cuda.is_available()
@@ -59,18 +59,17 @@ def twins(device, X, k, n_groups=1, n_init=1, weight=None, row_weight=None, **op
             share = rng.dirichlet(np.full(k, 0.3), size=(bag.n_rows, n_groups))
             share = share.reshape(bag.n_rows, -1).astype(np.float32)
             ensemble.add(bag, share, by_row)
-        kind = RowsHere if place is None else RowsOnDevice
-        found.append((kind(data, weights), ensemble, n_init))
+        found.append((data, weights, ensemble, n_init))
     return found
 
 
-def steps(rows, ensemble, n_init, n_steps=5):
+def steps(data, weights, ensemble, n_init, n_steps=5):
     """Scores of some steps, and the counts after them."""
     scores = []
     for _ in range(n_steps):
         ensemble.maximise()
-        by_group, mean = rows.valid_scores(ensemble, n_init)
-        train, average = rows.expect(ensemble)
+        by_group, mean = ensemble.scores(data.valid, data.valid_weight, n_init)
+        train, average = ensemble.expect(data.train, weights)
         scores.append([*by_group, mean, *train, average])
     ensemble.maximise()
     return np.array(scores), *ensemble.counts().arrays()
@@ -129,15 +128,15 @@ def test_blocks_of_rows_give_what_one_block_gives(device, monkeypatch):
     circuit, k = structure(X), 3
     options = MixtureOptions(n_components=k, device=device)
     data = MixtureData.of(circuit, pack_columns(X), rows_of_kinds(1, 100), options)
-    rows = RowsOnDevice(data, [bag.weight[np.newaxis] for bag in data.train])
+    weights = [bag.weight[np.newaxis] for bag in data.train]
     assert len(data.train) == 2
     ensemble = new_ensemble(data.choices, data.prior(options), 1, k)
     share = np.random.default_rng(5).dirichlet(np.full(k, 0.3), size=(data.rows.n_rows, 1))[:, 0]
     first = 0
-    for bag, weight in zip(data.train, rows.weights, strict=True):
+    for bag, weight in zip(data.train, weights, strict=True):
         ensemble.add(bag, share[first : first + bag.n_rows].astype(np.float32), weight)
         first += bag.n_rows
-    assert_alike(expected, steps(rows, ensemble, 1))
+    assert_alike(expected, steps(data, weights, ensemble, 1))
     kept = [block.kept_bytes for _, block in data.choices._blocks.values()]
     assert sorted(kept)[0] == 0 < sum(kept) <= 2**13
 
@@ -204,8 +203,8 @@ def test_a_fit_is_as_good_as_on_the_cpu(device):
 def test_bags_learn_on_the_device(device):
     X, V = rows_of_kinds(), rows_of_kinds(1)
     options = MixtureOptions(n_init=2, device=device)
-    mixture = fit_bagged_mixture(structure(X), X, 3, n_bags=4, X_valid=V, options=options, rng=0)
-    here = fit_bagged_mixture(structure(X), X, 3, n_bags=4, X_valid=V, rng=0)
+    mixture = fit_mixture(structure(X), X, 3, n_bags=4, X_valid=V, options=options, rng=0)
+    here = fit_mixture(structure(X), X, 3, n_bags=4, X_valid=V, rng=0)
     assert mixture.n_components == 12
     there, expected = (log_likelihood(one, V).mean() for one in (mixture, here))
     assert there == pytest.approx(expected, abs=0.1)
@@ -245,12 +244,6 @@ def test_an_interrupt_keeps_the_best_so_far(device):
         model.fit(X, X_valid=V, callback=interrupt)
     assert len(model.history_) == 5  # the first is that of the start
     assert model.circuit_.n_components == 3
-
-
-def test_a_time_limit_ends_a_fit(device):
-    options = {"n_components": "auto", "max_seconds": 1e-3, "random_state": 0}
-    model = Strudel(**options, device=device).fit(rows_of_kinds())
-    assert model.history_.stopped_because == "max_seconds"
 
 
 # Options

@@ -26,10 +26,10 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
-from strudel.learning.mixtures.em import MixtureData
+from strudel.learning.mixtures.em import MixtureData, Step, climb
 from strudel.learning.mixtures.em_steps import Ensemble
 from strudel.learning.options import MixtureOptions
-from strudel.learning.progress import MixtureHistory, offer
+from strudel.learning.progress import MixtureHistory
 
 N_STARTS = 8  # of every component, side by side; the best one stays
 MOST_STEPS = 30  # of EM for one component
@@ -54,131 +54,113 @@ def fit_boosted_mixture(
     components. The first one is the single circuit. There are fewer than `n_components` if
     validation says so, or if no further one raises the training likelihood.
     """
-    options = replace(options or MixtureOptions(), n_components=n_components)
+    options, rng = options or MixtureOptions(), np.random.default_rng(rng)
     data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
-    growing = _GrowingMixture(data, options, np.random.default_rng(rng))
-    history = MixtureHistory()
-    limits = replace(options, max_iter=n_components)  # steps of the history are components
-    try:
-        while not history.stopped_because:
-            if not growing.add_component():
-                history.stopped_because = "nothing left to gain"
-                break
-            if history.add(growing.train, growing.valid, options.tol):
-                offer(partial(growing.mixture, len(history)), history.best_score)
-            if not history.is_finished(limits) and len(history) == n_components:
-                history.stopped_because = "n_components"
-            if on_iteration is not None:
-                on_iteration(history)
-    except KeyboardInterrupt:
-        history.stopped_because = "interrupted"
-        if len(history) == 0:
-            raise
-    return growing.mixture(history.best + 1).with_names(circuit.feature_names)
+    table, weight = data.rows.unpack(), data.rows.weights / data.train_total
+    log_f, valid_log_f = np.full(len(weight), -np.inf), np.full(len(data.valid_weight), -np.inf)
+    columns: list[FloatArray] = []  # log-parameters of every component
+    shares: list[float] = []  # what each component got of the mixture when it came
 
-
-class _GrowingMixture:
-    """The components so far, and how likely their mixture F finds the rows."""
-
-    def __init__(
-        self, data: MixtureData, options: MixtureOptions, rng: np.random.Generator
-    ) -> None:
-        self._data, self._options, self._rng = data, options, rng
-        self._table = data.rows.unpack()
-        self._weight = data.rows.weights / data.train_total
-        self._log_theta: list[FloatArray] = []  # one column per component
-        self._share: list[float] = []  # what each component got of the mixture when it came
-        self._log_f = np.full(data.rows.n_rows, -np.inf)
-        self._valid_log_f = np.full(len(data.valid_weight), -np.inf)
-
-    @property
-    def train(self) -> float:
-        """Mean log-likelihood of the training rows."""
-        return float(self._weight @ self._log_f)
-
-    @property
-    def valid(self) -> float:
-        """Mean log-likelihood of the validation rows; nan if there are none."""
-        weight = self._data.valid_weight
-        return float(weight @ self._valid_log_f / weight.sum()) if len(weight) else np.nan
-
-    def mixture(self, n_components: int) -> Mixture:
-        """The first components."""
-        weight = np.empty(0)
-        for share in self._share[:n_components]:
-            weight = np.append(weight * (1.0 - share), share)
-        log_theta = np.column_stack(self._log_theta[:n_components])
-        return Mixture(self._data.choices.circuit, log_theta, np.log(weight))
-
-    def add_component(self) -> bool:
-        """Add the best new component found; returns whether it raises the likelihood."""
-        if self._share:
-            new, log_h = self._climb(self._starts())
-            shares = [best_share(column - self._log_f, self._weight) for column in log_h.T]
+    def step() -> Step | str:
+        """The mixture with the best new component found, if it raises the likelihood."""
+        nonlocal log_f, valid_log_f
+        if len(shares) == n_components:
+            return "n_components"
+        prior = data.prior(options)
+        if shares:
+            first = _first_shares(table, log_f, weight, len(shares), options.n_init, rng)
+            new = Ensemble(data.choices, prior, first.shape[1], 1)
+            log_h = _climb(new, data, weight, log_f, first, options)
+            tried = [best_share(h - log_f, weight) for h in log_h.T]
         else:
-            new = Ensemble(self._data.choices, self._data.prior(self._options), 1, 1)
-            log_h, shares = self._fit(new, np.ones((len(self._weight), 1))), [1.0]
-        mixed = [_mix(self._log_f, h, share) for h, share in zip(log_h.T, shares, strict=True)]
-        best = int(np.argmax([self._weight @ log_p for log_p in mixed]))
-        share = shares[best]
-        if share == 0.0:
-            return False
-        self._log_f = mixed[best]
-        if self._data.valid:
-            valid_log_h = new.log_likelihoods(self._data.valid)[:, best]
-            self._valid_log_f = _mix(self._valid_log_f, valid_log_h, share)
-        component = new.mixtures()[best]
-        self._log_theta.append(component.edge_log_theta[:, 0])
-        self._share.append(share)
-        return True
+            new, tried = Ensemble(data.choices, prior, 1, 1), [1.0]
+            log_h = _fit(new, data, np.ones((len(weight), 1)))
+        mixed = [_mix(log_f, h, share) for h, share in zip(log_h.T, tried, strict=True)]
+        best = int(np.argmax([weight @ log_p for log_p in mixed]))
+        if tried[best] == 0.0:
+            return "nothing left to gain"
+        log_f, valid = mixed[best], np.nan
+        if data.valid:
+            valid_log_f = _mix(valid_log_f, new.log_likelihoods(data.valid)[:, best], tried[best])
+            valid = float(data.valid_weight @ valid_log_f / data.valid_weight.sum())
+        columns.append(new.mixtures()[best].edge_log_theta[:, 0])
+        shares.append(tried[best])
+        return Step(float(weight @ log_f), valid, partial(mixture, len(shares)))
 
-    def _starts(self) -> FloatArray:
-        """First responsibilities of new components, `(n_rows, n_starts)`.
+    def mixture(size: int) -> Mixture:
+        """The first components."""
+        part = np.empty(0)
+        for share in shares[:size]:
+            part = np.append(part * (1.0 - share), share)
+        return Mixture(data.choices.circuit, np.column_stack(columns[:size]), np.log(part))
 
-        One takes the rows by 1 / F(x), at most one of each. The others look near a row drawn that
-        way: unlikely rows are often of several kinds.
-        """
-        part = 1.0 / (len(self._share) + 1)  # an even part of the rows
-        limit = _quantile(self._log_f, part, self._weight)
-        unlikely = expit(limit - self._log_f)  # 1 / (1 + F(x) / limit)
-        starts = [unlikely]
-        chance = unlikely * self._weight / (unlikely @ self._weight)
-        for row in self._rng.choice(len(chance), N_STARTS * self._options.n_init - 1, p=chance):
-            distance = (self._table != self._table[row]).sum(axis=1)
-            is_near = distance <= _quantile(distance, part, self._weight)
-            starts.append(0.9 * is_near + 0.1 * unlikely)
-        return np.column_stack(starts)
+    limits = replace(options, max_iter=n_components)  # steps of the history are components
+    found: Mixture = climb(step, MixtureHistory(), limits, on_iteration)
+    return found.with_names(circuit.feature_names)
 
-    def _climb(self, share: FloatArray) -> tuple[Ensemble, FloatArray]:
-        """EM of new components and their weights, from first responsibilities, with F fixed.
 
-        Returns the components, and the log-likelihoods `(n_rows, n_starts)` of the rows under them.
-        """
-        options = self._options
-        new = Ensemble(self._data.choices, self._data.prior(options), share.shape[1], 1)
-        log_h = self._fit(new, share)
-        before = -np.inf
-        for _ in range(min(MOST_STEPS, options.max_iter)):
-            weight = np.clip(self._weight @ share, SMALLEST_WEIGHT, 1.0 - SMALLEST_WEIGHT)
-            log_odds = log_h - self._log_f[:, np.newaxis] + logit(weight)
-            gain = np.log1p(-weight) + self._weight @ np.logaddexp(0.0, log_odds)
-            if gain.max() <= before + options.tol:
-                break
-            before = gain.max()
-            share = expit(log_odds)
-            log_h = self._fit(new, share)
-        return new, log_h
+def _first_shares(
+    table: AnyArray,
+    log_f: FloatArray,
+    weight: FloatArray,
+    size: int,
+    n_init: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """First responsibilities of new components, `(n_rows, n_starts)`.
 
-    def _fit(self, new: Ensemble, share: FloatArray) -> FloatArray:
-        """Fit every new component to its share of the rows; returns their log-likelihoods."""
-        new.clear()
-        first = 0
-        for bag in self._data.train:
-            part = share[first : first + bag.n_rows].astype(np.float32)
-            new.add(bag, part, bag.weight[np.newaxis])
-            first += bag.n_rows
-        new.maximise()
-        return new.log_likelihoods(self._data.train)
+    One takes the rows by 1 / F(x), at most one of each. The others look near a row drawn that way:
+    unlikely rows are often of several kinds.
+    """
+    part = 1.0 / (size + 1)  # an even part of the rows
+    unlikely = expit(_quantile(log_f, part, weight) - log_f)  # 1 / (1 + F(x) / limit)
+    starts = [unlikely]
+    chance = unlikely * weight / (unlikely @ weight)
+    for row in rng.choice(len(chance), N_STARTS * n_init - 1, p=chance):
+        distance = (table != table[row]).sum(axis=1)
+        is_near = distance <= _quantile(distance, part, weight)
+        starts.append(0.9 * is_near + 0.1 * unlikely)
+    return np.column_stack(starts)
+
+
+def _quantile(values: AnyArray, part: float, weight: FloatArray) -> float:
+    return float(np.quantile(values, part, weights=weight, method="inverted_cdf"))
+
+
+def _climb(
+    new: Ensemble,
+    data: MixtureData,
+    weight: FloatArray,
+    log_f: FloatArray,
+    share: FloatArray,
+    options: MixtureOptions,
+) -> FloatArray:
+    """EM of new components and their weights, from first responsibilities, with F fixed.
+
+    Returns the log-likelihoods `(n_rows, n_starts)` of the rows under the new components.
+    """
+    log_h, before = _fit(new, data, share), -np.inf
+    for _ in range(min(MOST_STEPS, options.max_iter)):
+        mass = np.clip(weight @ share, SMALLEST_WEIGHT, 1.0 - SMALLEST_WEIGHT)
+        log_odds = log_h - log_f[:, np.newaxis] + logit(mass)
+        gain = np.log1p(-mass) + weight @ np.logaddexp(0.0, log_odds)
+        if gain.max() <= before + options.tol:
+            break
+        before, share = gain.max(), expit(log_odds)
+        log_h = _fit(new, data, share)
+    return log_h
+
+
+def _fit(new: Ensemble, data: MixtureData, share: FloatArray) -> FloatArray:
+    """Fit every new component to its share of the rows; returns their log-likelihoods."""
+    new.clear()
+    first = 0
+    for bag in data.train:
+        part = share[first : first + bag.n_rows].astype(np.float32)
+        new.add(bag, part, bag.weight[np.newaxis])
+        first += bag.n_rows
+    new.maximise()
+    return new.log_likelihoods(data.train)
 
 
 def _mix(log_f: FloatArray, log_h: FloatArray, share: float) -> FloatArray:
@@ -189,19 +171,14 @@ def _mix(log_f: FloatArray, log_h: FloatArray, share: float) -> FloatArray:
     return log_p
 
 
-def _quantile(values: AnyArray, part: float, weight: FloatArray) -> float:
-    return float(np.quantile(values, part, weights=weight, method="inverted_cdf"))
-
-
 def best_share(log_ratio: FloatArray, weight: FloatArray) -> float:
     """The `a` that maximises the mean of `log((1 - a) + a * ratio)`; 0 if every `a` lowers it."""
-    is_more = log_ratio > 0.0
     small = np.exp(-np.abs(log_ratio))  # the ratio or its inverse, whichever is below one
 
     def slope(a: float) -> float:
         more = (1.0 - small) / ((1.0 - a) * small + a)
         less = (small - 1.0) / ((1.0 - a) + a * small)
-        return float((weight * np.where(is_more, more, less)).sum())
+        return float((weight * np.where(log_ratio > 0.0, more, less)).sum())
 
     if slope(SMALLEST_WEIGHT) <= 0.0:
         return 0.0

@@ -17,12 +17,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._compiling import now
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
@@ -36,10 +35,10 @@ from strudel.learning.mixtures.em_steps import (
     Counts,
     Ensemble,
     Prior,
+    best_restarts,
     log_mean,
     share_flows,
     uniform_prior,
-    weighted_sums,
 )
 from strudel.learning.mixtures.tilted import TiltedChoices, TiltedEnsemble, tilt
 from strudel.learning.options import InitParams, MixtureOptions
@@ -48,14 +47,375 @@ from strudel.learning.progress import MixtureHistory, offer
 from strudel.queries.variable_probabilities import covariance
 from strudel.tables.column_codes import ColumnCode, as_column_codes, complete_columns
 
+if TYPE_CHECKING:
+    from strudel.learning.mixtures.on_device import EnsembleOnDevice
+
+AnyEnsemble: TypeAlias = "Ensemble | EnsembleOnDevice"  # wherever its tables are
 Responsibilities = Callable[[slice], FloatArray]  # rows -> (n_rows, n_components)
 
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # what pseudocount="auto" tries
+FEW_ADDITIONS = 2**22  # what one thread does in a millisecond or two
+TRAINING_STRENGTH = 2.0  # pseudocount during EM when it is chosen afterwards
 CLUSTERED_ROWS = 2**15  # rows that k-means looks at; the others go to the nearest centre
 UNEVEN = 0.1  # shape of the gamma variates of a random start: most of a row goes to few components
 N_DIRECTIONS, NO_DIRECTION = 8, 1e-9  # that a circuit lacks; no variance, but for rounding
 MOST_VARIABLES = 1000  # that are compared in pairs
 LIGHT = 1e-30  # of a weight: sums of 32 bits stay far from their ends
 _alone = RLock()
+
+
+def fit_mixture(
+    circuit: Circuit,
+    X: BitMatrix | ArrayLike,
+    n_components: int = 10,
+    *,
+    n_bags: int | None = None,
+    X_valid: BitMatrix | ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    options: MixtureOptions | None = None,
+    rng: np.random.Generator | int | None = None,
+    on_iteration: Callable[[MixtureHistory], None] | None = None,
+) -> Mixture:
+    """Fit a mixture whose components share the structure of a circuit.
+
+    The flow of every row is found once; an EM step is then a few additions per row and component.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        Deterministic; its own parameters do not matter.
+    X : BitMatrix or array-like of shape (n_rows, n_vars)
+        Fully observed rows.
+    n_components : int
+        Components of one run; that of `options` is ignored.
+    n_bags : int, optional
+        Average mixtures of so many bootstrap samples of the rows instead of `n_runs`. A bag has as
+        many draws as the rows weigh, rounded. The validation rows judge the average, and all bags
+        stop at the same step.
+    X_valid : BitMatrix or array-like, optional
+        Rows that decide when to stop and which step to keep. Without them EM continues until the
+        training likelihood hardly grows.
+    sample_weight : array-like of shape (n_rows,), optional
+        How often each row counts.
+    options : MixtureOptions, optional
+        Starts, smoothing, averaging and limits.
+    rng : numpy Generator or seed
+        For the starts.
+    on_iteration : callable, optional
+        Called with the history after every step, for progress.
+
+    Returns
+    -------
+    Mixture
+        A keyboard interrupt ends EM, not the call: the best mixture so far is returned.
+
+    Examples
+    --------
+    >>> from strudel import sample
+    >>> from strudel.circuits import figure_1_circuit
+    >>> circuit = figure_1_circuit()
+    >>> fit_mixture(circuit, sample(circuit, 200, random_state=0), n_components=3, rng=0)
+    Mixture(n_components=3, n_vars=4, n_nodes=17, n_edges=16)
+    """
+    options = replace(options or MixtureOptions(), n_components=n_components)
+    if n_bags is not None:
+        options = replace(options, n_runs=n_bags)
+    rng = np.random.default_rng(rng)
+    data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
+    bags = None if n_bags is None else draw_bags(data.rows, n_bags, rng)
+    runs = train_runs(data, options, rng, on_iteration, bags)
+    mixtures = runs.mixtures(best_prior(data, [runs], options))
+    return average(mixtures).with_names(circuit.feature_names)
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureData:
+    """The rows as EM sees them: flows through one structure."""
+
+    rows: BitMatrix  # distinct training rows that count
+    single: Circuit  # the structure with its closed-form parameters
+    choices: Choices
+    train: Sequence[Bag]
+    valid: Sequence[Bag]
+    columns: Any = None  # that count alike in the first clusters
+
+    @classmethod
+    def of(
+        cls,
+        circuit: Circuit,
+        train: BitMatrix,
+        valid: BitMatrix | ArrayLike | None,
+        options: MixtureOptions,
+    ) -> MixtureData:
+        """Merge equal rows and find all flows."""
+        rows, place = distinct_rows(train)
+        if rows.n_rows == 0:
+            raise ValueError("Learning needs at least one row with a positive weight.")
+        options.check_validation(has_valid=valid is not None)
+        tables, places = [rows], [place]
+        if valid is not None:
+            valid_rows, valid_place = distinct_rows(as_bits(valid))
+            tables.append(valid_rows)
+            places.append(valid_place)
+        single = fit_parameters(circuit, rows, pseudocount=1.0)
+        if options.is_tilted:
+            tilted, tilted_bags = tilt(single, options.columns, *tables)
+            held_out = [] if valid is None else tilted_bags[1]
+            return cls(rows, single, tilted, tilted_bags[0], held_out, options.columns)
+        # With hardly any smoothing a parameter may be zero, and the difference of two logs not a
+        # number.
+        is_smoothed = options.pseudocount == "auto" or options.pseudocount > 1e-9
+        try:
+            choices, bags = share_flows(circuit, *tables, has_defaults=is_smoothed)
+        except ImpossibleRowError as error:
+            name, row = ("X", "X_valid")[error.table], places[error.table][error.row]
+            raise ValueError(f"Row {row} of {name} is impossible under this structure.") from None
+        if options.device is not None:
+            from strudel.learning.mixtures.on_device import ChoicesOnDevice  # late: needs torch
+
+            choices = ChoicesOnDevice.of(choices, options.device)
+        valid_bags = [] if valid is None else bags[1]
+        return cls(rows, single, choices, bags[0], valid_bags, options.columns)
+
+    @property
+    def table_to_cluster(self) -> AnyArray | None:
+        """What k-means compares where components begin; None for the variables themselves."""
+        if isinstance(self.choices, TiltedChoices) and self._lacking is not None:
+            return self._lacking
+        return None if self.columns is None else scaled_columns(self.rows, self.columns)
+
+    @cached_property
+    def _lacking(self) -> AnyArray | None:
+        """Tilted components begin where the circuit is wrong."""
+        return lacking_directions(self.single, self.rows, self.columns)
+
+    @property
+    def train_total(self) -> float:
+        """Weight of all training rows."""
+        return self.rows.total_weight
+
+    def valid_score(self, log_p: FloatArray) -> float:
+        """Mean log-likelihood of the validation rows under the average of some groups."""
+        weight = self.valid_weight
+        return float(weight @ log_mean(log_p) / weight.sum())
+
+    @cached_property
+    def valid_weight(self) -> FloatArray:
+        """Weight of every validation row."""
+        return np.concatenate([bag.weight for bag in self.valid]) if self.valid else np.empty(0)
+
+    def prior(self, options: MixtureOptions, strength: float | None = None) -> Prior:
+        """What parameters are drawn to, with another strength than that of the options if given."""
+        if strength is None:
+            strength = TRAINING_STRENGTH if options.pseudocount == "auto" else options.pseudocount
+        if options.smoothing == "single":
+            return Prior(float(strength), self.single.theta)
+        return uniform_prior(self.single, strength)
+
+
+def distinct_rows(bits: BitMatrix) -> tuple[BitMatrix, IntArray]:
+    """The distinct rows that count, and the place of each in the table."""
+    counted = np.flatnonzero(bits.weights > 0.0)
+    if len(counted) < bits.n_rows:
+        words = pack_columns(bits.unpack()[counted]).words
+        bits = BitMatrix(words, len(counted), bits.weights[counted])
+    merged, place = merge_equal_rows(bits)
+    first = np.unique(place, return_index=True)[1]
+    return merged, counted[first].astype(np.int32)
+
+
+def draw_bags(rows: BitMatrix, n_bags: int, rng: np.random.Generator) -> FloatArray:
+    """How often each bag holds each distinct row, `(n_bags, n_rows)`."""
+    n_draws = max(round(rows.total_weight), 1)
+    share = rows.weights / rows.total_weight
+    return rng.multinomial(n_draws, share, size=n_bags).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Trained mixtures of equal size, as the counts from which any smoothing can be read off."""
+
+    choices: Choices
+    n_runs: int
+    n_components: int  # of one run
+    counts: Counts
+    history: MixtureHistory
+
+    def mixtures(self, prior: Prior) -> list[Mixture]:
+        """The mixture of every run."""
+        return self._ensemble(prior).mixtures()
+
+    def log_likelihoods(self, prior: Prior, bags: Sequence[Bag]) -> FloatArray:
+        """Log-likelihood of each row under each run."""
+        ensemble = self._ensemble(prior)
+        with _threads_for(bags, ensemble):
+            ensemble.maximise()
+            return ensemble.log_likelihoods(bags)
+
+    def _ensemble(self, prior: Prior) -> AnyEnsemble:
+        """The runs with parameters that are drawn to a prior."""
+        return new_ensemble(self.choices, prior, self.n_runs, self.n_components, self.counts)
+
+
+def priors(data: MixtureData, options: MixtureOptions) -> list[Prior]:
+    """What the strength of smoothing is chosen from."""
+    if options.pseudocount != "auto":
+        return [data.prior(options)]
+    return [data.prior(options, strength) for strength in STRENGTHS]
+
+
+def best_prior(data: MixtureData, parts: list[Runs], options: MixtureOptions) -> Prior:
+    """The prior that is best for the average of all runs on the validation rows."""
+    choice = priors(data, options)
+    if len(choice) == 1:
+        return choice[0]
+    log_p = [[runs.log_likelihoods(prior, data.valid) for runs in parts] for prior in choice]
+    return choice[int(np.argmax([data.valid_score(np.hstack(one)) for one in log_p]))]
+
+
+def new_ensemble(
+    choices: Choices, prior: Prior, n_groups: int, size: int, counts: Counts | None = None
+) -> AnyEnsemble:
+    """An ensemble on the device of its choices, or here."""
+    if isinstance(choices, TiltedChoices):
+        return TiltedEnsemble(choices, prior, n_groups, size, counts)
+    if choices.device is None:
+        return Ensemble(choices, prior, n_groups, size, counts)
+    from strudel.learning.mixtures.on_device import ChoicesOnDevice, EnsembleOnDevice
+
+    assert isinstance(choices, ChoicesOnDevice)
+    return EnsembleOnDevice(choices, prior, n_groups, size, counts)
+
+
+def train_runs(
+    data: MixtureData,
+    options: MixtureOptions,
+    rng: np.random.Generator,
+    on_iteration: Callable[[MixtureHistory], None] | None = None,
+    row_weight: FloatArray | None = None,
+    first_share: FloatArray | None = None,
+) -> Runs:
+    """Train `n_runs` mixtures side by side, each from `n_init` starts of which one is kept.
+
+    `row_weight` of shape `(n_runs, n_rows)` gives every run its own weights; `first_share` are the
+    responsibilities `(n_rows, n_components)` with which a single run begins.
+    """
+    weights = [bag.weight[np.newaxis] for bag in data.train]
+    if row_weight is not None:
+        per_group = np.repeat(row_weight, options.n_init, axis=0)
+        stops = np.cumsum([bag.n_rows for bag in data.train])
+        parts = np.split(per_group, stops[:-1], axis=1)
+        weights = [np.ascontiguousarray(part) for part in parts]
+    n_groups, has_valid = options.n_runs * options.n_init, data.valid_weight.sum() > 0.0
+    ensemble = new_ensemble(data.choices, data.prior(options), n_groups, options.n_components)
+
+    def runs_of(counts: Counts, score: FloatArray) -> Runs:
+        """The best restart of every run."""
+        kept = best_restarts(score, options.n_init)[:, np.newaxis]
+        columns = (kept * ensemble.size + np.arange(ensemble.size)).ravel()
+        chosen = counts.columns(columns)
+        return Runs(data.choices, options.n_runs, ensemble.size, chosen, history)
+
+    def step() -> Step:
+        ensemble.maximise()
+        valid, score = np.nan, None
+        if has_valid:
+            score, valid = ensemble.scores(data.valid, data.valid_weight, options.n_init)
+        counts = ensemble.counts()
+        by_group, train = ensemble.expect(data.train, weights)
+        make = partial(runs_of, counts, by_group if score is None else score)
+        return Step(train / data.train_total, valid, make)
+
+    history, prior = MixtureHistory(), ensemble.prior
+    with _threads_for(data.train, ensemble):
+        start(ensemble, data, weights, options, rng, first_share)
+        best: Runs = climb(
+            step, history, options, on_iteration, lambda runs: average(runs.mixtures(prior))
+        )
+    return best
+
+
+class Step(NamedTuple):
+    """Mean log-likelihoods of training and validation rows, and what makes the result of now."""
+
+    train: float
+    valid: float  # nan without validation rows
+    make: Callable[[], Any]
+
+
+def climb(
+    step: Callable[[], Step | str],
+    history: MixtureHistory,
+    options: MixtureOptions,
+    on_iteration: Callable[[MixtureHistory], None] | None,
+    mixture_of: Callable[[Any], Mixture] = lambda mixture: mixture,
+) -> Any:
+    """Steps until validation, or the step itself, says stop; returns what the best one makes.
+
+    An interrupt ends them with the best so far, which is also offered as a mixture on the way.
+    """
+    best: Step | None = None
+    try:
+        while not history.stopped_because:
+            found = step()
+            if isinstance(found, str):
+                history.stopped_because = found
+                break
+            if history.add(found.train, found.valid, options.tol) or best is None:
+                best = found
+                offer(partial(_made, mixture_of, best.make), history.best_score)
+            history.is_finished(options)
+            if on_iteration is not None:
+                on_iteration(history)
+    except KeyboardInterrupt:
+        history.stopped_because = "interrupted"
+        if best is None:
+            raise
+    assert best is not None
+    return best.make()
+
+
+def _made(mixture_of: Callable[[Any], Mixture], make: Callable[[], Any]) -> Mixture:
+    return mixture_of(make())
+
+
+def _threads_for(bags: Sequence[Bag], ensemble: AnyEnsemble) -> AbstractContextManager[None]:
+    """One thread where a step ends sooner than a second one would begin."""
+    n_additions = sum(len(bag.row_state) for bag in bags) * ensemble.n_columns
+    return use_threads(1) if n_additions < FEW_ADDITIONS else nullcontext()
+
+
+# Where it begins
+
+
+def start(
+    ensemble: AnyEnsemble,
+    data: MixtureData,
+    weights: Sequence[FloatArray],
+    options: MixtureOptions,
+    rng: np.random.Generator,
+    first_share: FloatArray | None = None,
+) -> None:
+    """Give the ensemble the counts of its first responsibilities."""
+    there: Any = ensemble  # where many rows are on a device, it knows how to begin
+    is_there = data.choices.device is not None and first_share is None and options.columns is None
+    if is_there and there.start(data.rows, data.train, weights, options.init_params, rng):
+        return
+    table = None if options.init_params == "random" else data.table_to_cluster
+    starts = (
+        [first_share.__getitem__]
+        if first_share is not None
+        else [
+            responsibilities(data.rows, options.n_components, options.init_params, rng, table)
+            for _ in range(ensemble.n_groups)
+        ]
+    )
+    first = 0
+    for bag, weight in zip(data.train, weights, strict=True):
+        rows = slice(first, first + bag.n_rows)
+        share = np.hstack([first_shares(rows) for first_shares in starts]).astype(np.float32)
+        ensemble.add(bag, share, weight)
+        first += bag.n_rows
 
 
 def responsibilities(
@@ -198,498 +558,3 @@ def _random_shares(rows: slice, n_components: int, seed: int) -> FloatArray:
     rng = np.random.default_rng([seed, rows.start])
     share = rng.gamma(UNEVEN, size=(rows.stop - rows.start, n_components)) + 1e-300
     return share / share.sum(axis=1, keepdims=True)
-
-
-if TYPE_CHECKING:
-    from strudel.learning.mixtures.on_device import EnsembleOnDevice
-
-AnyEnsemble: TypeAlias = "Ensemble | EnsembleOnDevice"  # wherever its tables are
-STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # what pseudocount="auto" tries
-FEW_ADDITIONS = 2**22  # what one thread does in a millisecond or two
-TRAINING_STRENGTH = 2.0  # pseudocount during EM when it is chosen afterwards
-
-
-def fit_mixture(
-    circuit: Circuit,
-    X: BitMatrix | ArrayLike,
-    n_components: int = 10,
-    *,
-    X_valid: BitMatrix | ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    options: MixtureOptions | None = None,
-    rng: np.random.Generator | int | None = None,
-    on_iteration: Callable[[MixtureHistory], None] | None = None,
-) -> Mixture:
-    """Fit a mixture whose components share the structure of a circuit.
-
-    The flow of every row is found once; an EM step is then a few additions per row and component.
-
-    Parameters
-    ----------
-    circuit : Circuit
-        Deterministic; its own parameters do not matter.
-    X : BitMatrix or array-like of shape (n_rows, n_vars)
-        Fully observed rows.
-    n_components : int
-        Components of one run; that of `options` is ignored.
-    X_valid : BitMatrix or array-like, optional
-        Rows that decide when to stop and which step to keep. Without them EM continues until the
-        training likelihood hardly grows.
-    sample_weight : array-like of shape (n_rows,), optional
-        How often each row counts.
-    options : MixtureOptions, optional
-        Starts, smoothing, averaging and limits.
-    rng : numpy Generator or seed
-        For the starts.
-    on_iteration : callable, optional
-        Called with the history after every step, for progress.
-
-    Returns
-    -------
-    Mixture
-        A keyboard interrupt ends EM, not the call: the best mixture so far is returned.
-
-    Examples
-    --------
-    >>> from strudel import sample
-    >>> from strudel.circuits import figure_1_circuit
-    >>> circuit = figure_1_circuit()
-    >>> fit_mixture(circuit, sample(circuit, 200, random_state=0), n_components=3, rng=0)
-    Mixture(n_components=3, n_vars=4, n_nodes=17, n_edges=16)
-    """
-    options = replace(options or MixtureOptions(), n_components=n_components)
-    data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
-    runs = train_runs(data, options, np.random.default_rng(rng), on_iteration)
-    mixtures = runs.mixtures(best_prior(data, [runs], options))
-    return average(mixtures).with_names(circuit.feature_names)
-
-
-@dataclass(frozen=True, eq=False)
-class MixtureData:
-    """The rows as EM sees them: flows through one structure."""
-
-    rows: BitMatrix  # distinct training rows that count
-    single: Circuit  # the structure with its closed-form parameters
-    choices: Choices
-    train: Sequence[Bag]
-    valid: Sequence[Bag]
-    columns: Any = None  # that count alike in the first clusters
-
-    @classmethod
-    def of(
-        cls,
-        circuit: Circuit,
-        train: BitMatrix,
-        valid: BitMatrix | ArrayLike | None,
-        options: MixtureOptions,
-    ) -> MixtureData:
-        """Merge equal rows and find all flows."""
-        rows, place = distinct_rows(train)
-        if rows.n_rows == 0:
-            raise ValueError("Learning needs at least one row with a positive weight.")
-        options.check_validation(has_valid=valid is not None)
-        tables, places = [rows], [place]
-        if valid is not None:
-            valid_rows, valid_place = distinct_rows(as_bits(valid))
-            tables.append(valid_rows)
-            places.append(valid_place)
-        single = fit_parameters(circuit, rows, pseudocount=1.0)
-        if options.is_tilted:
-            tilted, tilted_bags = tilt(single, options.columns, *tables)
-            held_out = [] if valid is None else tilted_bags[1]
-            return cls(rows, single, tilted, tilted_bags[0], held_out, options.columns)
-        # With hardly any smoothing a parameter may be zero, and the difference of two logs not a
-        # number.
-        is_smoothed = options.pseudocount == "auto" or options.pseudocount > 1e-9
-        try:
-            choices, bags = share_flows(circuit, *tables, has_defaults=is_smoothed)
-        except ImpossibleRowError as error:
-            name, row = ("X", "X_valid")[error.table], places[error.table][error.row]
-            raise ValueError(f"Row {row} of {name} is impossible under this structure.") from None
-        if options.device is not None:
-            from strudel.learning.mixtures.on_device import ChoicesOnDevice  # late: needs torch
-
-            choices = ChoicesOnDevice.of(choices, options.device)
-        valid_bags = [] if valid is None else bags[1]
-        return cls(rows, single, choices, bags[0], valid_bags, options.columns)
-
-    @property
-    def table_to_cluster(self) -> AnyArray | None:
-        """What k-means compares where components begin; None for the variables themselves."""
-        if isinstance(self.choices, TiltedChoices) and self._lacking is not None:
-            return self._lacking
-        return None if self.columns is None else scaled_columns(self.rows, self.columns)
-
-    @cached_property
-    def _lacking(self) -> AnyArray | None:
-        """Tilted components begin where the circuit is wrong."""
-        return lacking_directions(self.single, self.rows, self.columns)
-
-    @property
-    def train_total(self) -> float:
-        """Weight of all training rows."""
-        return self.rows.total_weight
-
-    def valid_score(self, log_p: FloatArray) -> float:
-        """Mean log-likelihood of the validation rows under the average of some groups."""
-        weight = self.valid_weight
-        return float(weight @ log_mean(log_p) / weight.sum())
-
-    @cached_property
-    def valid_weight(self) -> FloatArray:
-        """Weight of every validation row."""
-        return np.concatenate([bag.weight for bag in self.valid]) if self.valid else np.empty(0)
-
-    def prior(self, options: MixtureOptions, strength: float | None = None) -> Prior:
-        """What parameters are drawn to, with another strength than that of the options if given."""
-        if strength is None:
-            strength = TRAINING_STRENGTH if options.pseudocount == "auto" else options.pseudocount
-        if options.smoothing == "single":
-            return Prior(float(strength), self.single.theta)
-        return uniform_prior(self.single, strength)
-
-
-def distinct_rows(bits: BitMatrix) -> tuple[BitMatrix, IntArray]:
-    """The distinct rows that count, and the place of each in the table."""
-    counted = np.flatnonzero(bits.weights > 0.0)
-    if len(counted) < bits.n_rows:
-        words = pack_columns(bits.unpack()[counted]).words
-        bits = BitMatrix(words, len(counted), bits.weights[counted])
-    merged, place = merge_equal_rows(bits)
-    first = np.unique(place, return_index=True)[1]
-    return merged, counted[first].astype(np.int32)
-
-
-@dataclass(frozen=True, eq=False)
-class Runs:
-    """Trained mixtures of equal size, as the counts from which any smoothing can be read off."""
-
-    choices: Choices
-    n_runs: int
-    n_components: int  # of one run
-    counts: Counts
-    history: MixtureHistory
-
-    def mixtures(self, prior: Prior) -> list[Mixture]:
-        """The mixture of every run."""
-        return self._ensemble(prior).mixtures()
-
-    def log_likelihoods(self, prior: Prior, bags: Sequence[Bag]) -> FloatArray:
-        """Log-likelihood of each row under each run."""
-        ensemble = self._ensemble(prior)
-        with _threads_for(bags, ensemble):
-            ensemble.maximise()
-            return ensemble.log_likelihoods(bags)
-
-    def _ensemble(self, prior: Prior) -> AnyEnsemble:
-        """The runs with parameters that are drawn to a prior."""
-        return new_ensemble(self.choices, prior, self.n_runs, self.n_components, self.counts)
-
-
-def joined(parts: list[Runs]) -> Runs:
-    """The runs of several calls as those of one; the history is that of the last."""
-    last = parts[-1]
-    if len(parts) == 1:
-        return last
-    count, total = zip(*(runs.counts.arrays() for runs in parts), strict=True)
-    counts = Counts(np.hstack(count), np.concatenate(total))
-    n_runs = sum(runs.n_runs for runs in parts)
-    return Runs(last.choices, n_runs, last.n_components, counts, last.history)
-
-
-def priors(data: MixtureData, options: MixtureOptions) -> list[Prior]:
-    """What the strength of smoothing is chosen from."""
-    if options.pseudocount != "auto":
-        return [data.prior(options)]
-    return [data.prior(options, strength) for strength in STRENGTHS]
-
-
-def best_prior(data: MixtureData, parts: list[Runs], options: MixtureOptions) -> Prior:
-    """The prior that is best for the average of all runs on the validation rows."""
-    choice = priors(data, options)
-    if len(choice) == 1:
-        return choice[0]
-    log_p = [[runs.log_likelihoods(prior, data.valid) for runs in parts] for prior in choice]
-    return choice[int(np.argmax([data.valid_score(np.hstack(one)) for one in log_p]))]
-
-
-def _threads_for(bags: Sequence[Bag], ensemble: AnyEnsemble) -> AbstractContextManager[None]:
-    """One thread where a step ends sooner than a second one would begin."""
-    n_additions = sum(len(bag.row_state) for bag in bags) * ensemble.n_columns
-    return use_threads(1) if n_additions < FEW_ADDITIONS else nullcontext()
-
-
-def new_ensemble(
-    choices: Choices, prior: Prior, n_groups: int, size: int, counts: Counts | None = None
-) -> AnyEnsemble:
-    """An ensemble on the device of its choices, or here."""
-    if isinstance(choices, TiltedChoices):
-        return TiltedEnsemble(choices, prior, n_groups, size, counts)
-    if choices.device is None:
-        return Ensemble(choices, prior, n_groups, size, counts)
-    from strudel.learning.mixtures.on_device import ChoicesOnDevice, EnsembleOnDevice
-
-    assert isinstance(choices, ChoicesOnDevice)
-    return EnsembleOnDevice(choices, prior, n_groups, size, counts)
-
-
-E = TypeVar("E", contravariant=True)
-
-
-class EmRows(Protocol[E]):
-    """What EM asks of the rows, wherever they are."""
-
-    @property
-    def has_valid(self) -> bool:
-        """Whether some validation row counts."""
-
-    @property
-    def train_total(self) -> float:
-        """Weight of all training rows."""
-
-    def start(self, ensemble: E, options: MixtureOptions, rng: np.random.Generator) -> None:
-        """Give the ensemble the counts of its first responsibilities."""
-
-    def expect(self, ensemble: E) -> tuple[FloatArray, float]:
-        """E-step; returns the log-likelihood of every group on its rows, and of their average."""
-
-    def valid_scores(self, ensemble: E, n_init: int) -> tuple[FloatArray, float]:
-        """Log-likelihood of the validation rows under every group.
-
-        And its mean per row under the average of the groups that are the best of their restarts.
-        """
-
-
-@dataclass(frozen=True, eq=False)
-class RowsHere:
-    """Rows in memory."""
-
-    data: MixtureData
-    weights: list[FloatArray]  # of every bag, (1, n_rows) or (n_groups, n_rows)
-    first_share: FloatArray | None = None  # (n_rows, n_components), if it is known
-
-    @property
-    def has_valid(self) -> bool:
-        """Whether some validation row counts."""
-        return bool(self.data.valid_weight.sum() > 0.0)
-
-    @property
-    def train_total(self) -> float:
-        """Weight of all training rows."""
-        return self.data.train_total
-
-    def start(
-        self, ensemble: AnyEnsemble, options: MixtureOptions, rng: np.random.Generator
-    ) -> None:
-        """The counts of the first responsibilities."""
-        start = options.init_params
-        if self.first_share is not None:
-            starts: list[Responsibilities] = [self.first_share.__getitem__]
-        else:
-            table = None if start == "random" else self.data.table_to_cluster
-            starts = [
-                responsibilities(self.data.rows, options.n_components, start, rng, table)
-                for _ in range(ensemble.n_groups)
-            ]
-        first = 0
-        for bag, weight in zip(self.data.train, self.weights, strict=True):
-            rows = slice(first, first + bag.n_rows)
-            share = np.empty((bag.n_rows, ensemble.n_columns), dtype=np.float32)
-            for g, first_shares in enumerate(starts):
-                share[:, g * ensemble.size : (g + 1) * ensemble.size] = first_shares(rows)
-            ensemble.add(bag, share, weight)
-            first += bag.n_rows
-
-    def expect(self, ensemble: AnyEnsemble) -> tuple[FloatArray, float]:
-        """E-step."""
-        return ensemble.expect(self.data.train, self.weights)
-
-    def valid_scores(self, ensemble: AnyEnsemble, n_init: int) -> tuple[FloatArray, float]:
-        """Of every group, and of what is returned."""
-        log_p = ensemble.log_likelihoods(self.data.valid)
-        score = weighted_sums(self.data.valid_weight[np.newaxis], log_p)
-        return score, self.data.valid_score(log_p[:, best_restarts(score, n_init)])
-
-
-def train_runs(
-    data: MixtureData,
-    options: MixtureOptions,
-    rng: np.random.Generator,
-    on_iteration: Callable[[MixtureHistory], None] | None = None,
-    row_weight: FloatArray | None = None,
-    first_share: FloatArray | None = None,
-) -> Runs:
-    """Train `n_runs` mixtures side by side, each from `n_init` starts of which one is kept.
-
-    `row_weight` of shape `(n_runs, n_rows)` gives every run its own weights; `first_share` are the
-    responsibilities `(n_rows, n_components)` with which a single run begins.
-    """
-    if row_weight is None:
-        weights = [bag.weight[np.newaxis] for bag in data.train]
-    else:
-        per_group = np.repeat(row_weight, options.n_init, axis=0)
-        stops = np.cumsum([bag.n_rows for bag in data.train])
-        parts = np.split(per_group, stops[:-1], axis=1)
-        weights = [np.ascontiguousarray(part) for part in parts]
-    n_groups = options.n_runs * options.n_init
-    ensemble = new_ensemble(data.choices, data.prior(options), n_groups, options.n_components)
-    rows = RowsHere(data, weights, first_share)
-    if data.choices.device is not None:
-        from strudel.learning.mixtures.on_device import RowsOnDevice  # late: needs torch
-
-        rows = RowsOnDevice(data, weights, first_share)
-    with _threads_for(data.train, ensemble):
-        return run_em(rows, ensemble, options, rng, on_iteration)
-
-
-def run_em(
-    rows: EmRows[Any],
-    ensemble: AnyEnsemble,
-    options: MixtureOptions,
-    rng: np.random.Generator,
-    on_iteration: Callable[[MixtureHistory], None] | None = None,
-) -> Runs:
-    """EM from the first responsibilities to the end; the best restart of every run."""
-    rows.start(ensemble, options, rng)
-    history, best = _climb(rows, ensemble, options, on_iteration)
-    return _best_runs(best, ensemble, options, history)
-
-
-def _best_runs(
-    best: _Best, ensemble: AnyEnsemble, options: MixtureOptions, history: MixtureHistory
-) -> Runs:
-    """The best restart of every run."""
-    kept = best_restarts(best.score, options.n_init)
-    columns = (kept[:, np.newaxis] * ensemble.size + np.arange(ensemble.size)).ravel()
-    counts = best.counts.columns(columns)
-    return Runs(ensemble.choices, options.n_runs, ensemble.size, counts, history)
-
-
-def _average(
-    best: _Best, ensemble: AnyEnsemble, options: MixtureOptions, history: MixtureHistory
-) -> Mixture:
-    runs = _best_runs(best, ensemble, options, history)
-    return average(runs.mixtures(ensemble.prior))
-
-
-def best_restarts(score: FloatArray, n_init: int) -> IntArray:
-    """The group with the best score of every run."""
-    best = score.reshape(-1, n_init).argmax(axis=1)
-    return np.arange(0, len(score), n_init) + best
-
-
-@dataclass(frozen=True, eq=False)
-class _Best:
-    """The counts behind the best parameters."""
-
-    counts: Counts
-    score: FloatArray  # (n_groups,) log-likelihood by which restarts are compared
-
-
-def _climb(
-    rows: EmRows[Any],
-    ensemble: AnyEnsemble,
-    options: MixtureOptions,
-    on_iteration: Callable[[MixtureHistory], None] | None,
-) -> tuple[MixtureHistory, _Best]:
-    """EM steps until validation says stop; an interrupt ends them with the best so far."""
-    history, best = MixtureHistory(), None
-    valid, valid_score = np.nan, np.empty(0)
-    try:
-        while not history.stopped_because:
-            ensemble.maximise()
-            if rows.has_valid:
-                valid_score, valid = rows.valid_scores(ensemble, options.n_init)
-            counts = ensemble.counts()
-            by_group, train = rows.expect(ensemble)
-            candidate = _Best(counts, valid_score if rows.has_valid else by_group)
-            is_best = history.add(train / rows.train_total, valid, options.tol)
-            if is_best or best is None:
-                best = candidate
-                offer(partial(_average, best, ensemble, options, history), history.best_score)
-            history.is_finished(options)
-            if on_iteration is not None:
-                on_iteration(history)
-    except KeyboardInterrupt:
-        history.stopped_because = "interrupted"
-        if best is None:
-            raise
-    assert best is not None
-    return history, best
-
-
-MOST_BYTES = 2**30  # of the tables of EM; bags that need more wait for the others
-
-
-def fit_bagged_mixture(
-    circuit: Circuit,
-    X: BitMatrix | ArrayLike,
-    n_components: int = 10,
-    *,
-    n_bags: int = 10,
-    X_valid: BitMatrix | ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    options: MixtureOptions | None = None,
-    rng: np.random.Generator | int | None = None,
-    on_iteration: Callable[[MixtureHistory], None] | None = None,
-) -> Mixture:
-    """Average mixtures that EM fits to bootstrap samples of the rows.
-
-    Takes what `fit_mixture` takes, and returns `n_bags * n_components` components; `n_runs` of the
-    options does not count. A bag has as many draws as the rows weigh, rounded. The validation rows
-    judge the average, and all bags stop at the same step. Bags that are too large to learn together
-    learn one batch after the other, each with a history of its own.
-    """
-    options = replace(options or MixtureOptions(), n_components=n_components, n_runs=n_bags)
-    rng = np.random.default_rng(rng)
-    data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
-    bags = draw_bags(data.rows, n_bags, rng)
-
-    def train(first: int, limits: MixtureOptions) -> Runs:
-        batch = bags[first : first + limits.n_runs]
-        return train_runs(data, limits, rng, on_iteration, batch)
-
-    n_rows = max(bag.n_rows for bag in [*data.train, *data.valid])
-    parts = train_batches(train, n_batches(n_rows, data.choices, options), options)
-    prior = best_prior(data, parts, options)
-    mixtures = [mixture for runs in parts for mixture in runs.mixtures(prior)]
-    return average(mixtures).with_names(circuit.feature_names)
-
-
-def train_batches(
-    train: Callable[[int, MixtureOptions], Runs],
-    n_batches: int,
-    options: MixtureOptions,
-) -> list[Runs]:
-    """Train all runs, one batch after the other; `train` gets the first of a batch, and options."""
-    parts: list[Runs] = []
-    started = now()
-    try:
-        for i, batch in enumerate(np.array_split(np.arange(options.n_runs), n_batches)):
-            limits = replace(options, n_runs=len(batch))
-            if options.max_seconds is not None:  # what is left, in even parts
-                left = max(options.max_seconds - (now() - started), 0.0)
-                limits = replace(limits, max_seconds=left / (n_batches - i))
-            parts.append(train(int(batch[0]), limits))
-            if parts[-1].history.stopped_because == "interrupted":
-                break
-    except KeyboardInterrupt:
-        if not parts:
-            raise
-    return parts
-
-
-def draw_bags(rows: BitMatrix, n_bags: int, rng: np.random.Generator) -> FloatArray:
-    """How often each bag holds each distinct row, `(n_bags, n_rows)`."""
-    n_draws = max(round(rows.total_weight), 1)
-    share = rows.weights / rows.total_weight
-    return rng.multinomial(n_draws, share, size=n_bags).astype(np.float64)
-
-
-def n_batches(n_rows: int, choices: Choices, options: MixtureOptions) -> int:
-    """How many times to learn, so that the tables of EM fit into memory."""
-    # Per column, shares in float32; per state, counts and theirs of the best step and
-    # log-parameters in float64, and differences in float32.
-    per_column = 4 * n_rows + 28 * choices.n_states
-    per_bag = per_column * options.n_components * options.n_init
-    return min(-(-per_bag * options.n_runs // MOST_BYTES), options.n_runs)

@@ -358,6 +358,18 @@ class Ensemble:
         """Log-likelihood of each row under each group."""
         return np.concatenate([self.shares(bag)[1] for bag in bags])
 
+    def scores(
+        self, bags: Sequence[Bag], weight: FloatArray, n_init: int
+    ) -> tuple[FloatArray, float]:
+        """Log-likelihood of rows of some weight under every group.
+
+        And its mean per row under the average of the groups that are the best of their restarts.
+        """
+        log_p = self.log_likelihoods(bags)
+        score = weighted_sums(weight[np.newaxis], log_p)
+        mean = weight @ log_mean(log_p[:, best_restarts(score, n_init)]) / weight.sum()
+        return score, float(mean)
+
     def shares(self, bag: Bag) -> tuple[AnyArray, FloatArray]:
         """Responsibilities of all components, and the log-likelihood under every group, by row."""
         share = np.empty((bag.n_rows, len(self.total)), dtype=np.float32)
@@ -419,6 +431,12 @@ class Ensemble:
             Mixture(self.choices.circuit, np.ascontiguousarray(log_theta[:, own]), log_weight[own])
             for own in columns
         ]
+
+
+def best_restarts(score: FloatArray, n_init: int) -> IntArray:
+    """The group with the best score of every run."""
+    best = score.reshape(-1, n_init).argmax(axis=1)
+    return np.arange(0, len(score), n_init) + best
 
 
 def log_mean(log_p: FloatArray) -> FloatArray:

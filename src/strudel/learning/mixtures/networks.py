@@ -150,7 +150,6 @@ class Network:
 
     edges: FreeEdges
     tensors: list[Tensor]  # of every layer weights (n_out, n_in), and biases (n_out, 1)
-    dropout: float
 
     @classmethod
     def start(
@@ -170,7 +169,7 @@ class Network:
         tensors[-2] *= scale
         bias = torch.from_numpy(single.edge_log_theta[edges.edge]).clamp(min=LOWEST_START)
         tensors[-1].copy_(bias.unsqueeze(1))
-        return cls(edges, [one.requires_grad_() for one in tensors], method.dropout)
+        return cls(edges, [one.requires_grad_() for one in tensors])
 
     def imitate(self, mixture: Mixture, points: Tensor, generator: Any) -> None:
         """Set the last layer so that every component of a mixture has a region of its own.
@@ -194,36 +193,23 @@ class Network:
             self.tensors[-2].copy_(solution[:, :-1])
             self.tensors[-1].copy_(solution[:, -1:])
 
-    def log_theta(self, points: Tensor, kept: Tensor | None = None) -> Tensor:
-        """Log-parameters `(n_free, n_points)`, with all units or with those that are kept."""
-        units = self._hidden(points, kept)
+    def log_theta(self, points: Tensor) -> Tensor:
+        """Log-parameters `(n_free, n_points)`."""
+        units = self._hidden(points)
         return self.edges.log_softmax(torch.addmm(self.tensors[-1], self.tensors[-2], units))
 
-    def _hidden(self, points: Tensor, kept: Tensor | None = None) -> Tensor:
+    def _hidden(self, points: Tensor) -> Tensor:
         """The last hidden layer, `(width, n_points)`."""
         values = points.T
         layers = zip(self.tensors[:-2:2], self.tensors[1:-2:2], strict=True)
-        for i, (weight, bias) in enumerate(layers):
+        for weight, bias in layers:
             values = torch.nn.functional.leaky_relu(torch.addmm(bias, weight, values))
-            if kept is not None:
-                values = values * kept[i]
         return values
-
-    def drop(self, generator: Any) -> list[Tensor]:
-        """Which units a step keeps, if it leaves out some: a factor for every unit.
-
-        The same for all points of a step: others for every point take a third more time.
-        """
-        if self.dropout == 0.0:
-            return []
-        shape = (len(self.tensors) // 2 - 1, len(self.tensors[0]), 1)
-        kept = torch.empty(shape, device=generator.device)
-        return [kept.bernoulli_(1.0 - self.dropout, generator=generator) / (1.0 - self.dropout)]
 
     def copy(self, dtype: Any = torch.float32) -> Network:
         """The same network now, which learns no more."""
         tensors = [one.detach().to(dtype, copy=True) for one in self.tensors]
-        return Network(self.edges, tensors, self.dropout)
+        return Network(self.edges, tensors)
 
 
 class Points:
@@ -370,11 +356,11 @@ class Training:
             for group in self._optimiser.param_groups:
                 group["lr"] = rate_now
         points = self.points.shifted(self.method.n_points, self._generator)
-        return self._learn(self._batch().places, points, *self._network.drop(self._generator))
+        return self._learn(self._batch().places, points)
 
-    def _learn_from(self, places: Tensor, points: Tensor, *kept: Tensor) -> Tensor:
+    def _learn_from(self, places: Tensor, points: Tensor) -> Tensor:
         """Change the network; returns the mean log-likelihood of the rows that it learned from."""
-        log_theta = self._network.log_theta(points, *kept)
+        log_theta = self._network.log_theta(points)
         logs = self.rows.train.matrix_of(places) @ log_theta
         log_p = torch.logsumexp(logs, dim=1).mean() - math.log(self.method.n_points)
         self._optimiser.zero_grad()

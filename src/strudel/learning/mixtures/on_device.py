@@ -2,7 +2,7 @@
 
 In:  `Choices` and `Bag`s of the rows, as the kernels of the CPU get them.
 Out: `EnsembleOnDevice`, which learns what `Ensemble` learns, up to the rounding of float32;
-     `RowsOnDevice`: first responsibilities of all groups at once, and validation scores.
+     its first responsibilities are those of all groups at once.
 
 Rows go bag by bag. What a row takes is kept on the device in two bytes (four in large structures)
 for each entry of a bag; the 0/1 matrix of `flow_products` is kept where all bags together need at
@@ -38,11 +38,14 @@ from strudel.circuits.on_device.flow_products import (
     shares_in_parts,
     transposed_products,
 )
-from strudel.learning.mixtures.em import CLUSTERED_ROWS, UNEVEN, RowsHere
+from strudel.data.bits import BitMatrix
+from strudel.learning.mixtures.em import CLUSTERED_ROWS, UNEVEN
 from strudel.learning.mixtures.em_steps import Bag, Choices, Counts, Prior
-from strudel.learning.options import MixtureOptions
+from strudel.learning.options import InitParams
 
 KEPT_BYTES = 2**30  # of the 0/1 matrices of all bags
+STEPS = 10  # of k-means
+FEW_ROWS = 4096  # dna, with 1,600 rows, gains 0.8 nats by the start of the CPU
 LONGEST = 32  # lines that are added one after the other
 
 
@@ -341,6 +344,73 @@ class EnsembleOnDevice:
         self._set(sums)
         self.count, self.total = self.count + count, self.total + total
 
+    def start(
+        self,
+        rows: BitMatrix,
+        bags: Sequence[Bag],
+        weights: Sequence[FloatArray],
+        init_params: InitParams,
+        rng: np.random.Generator,
+    ) -> bool:
+        """The counts of the first responsibilities, if there are many rows."""
+        if rows.n_rows <= FEW_ROWS:
+            return False
+        shares = self._first_shares(rows, bags, init_params, rng)
+        for bag, weight, share in zip(bags, weights, shares, strict=True):
+            self.add(bag, share, weight)
+        return True
+
+    def _first_shares(
+        self,
+        rows: BitMatrix,
+        bags: Sequence[Bag],
+        init_params: InitParams,
+        rng: np.random.Generator,
+    ) -> Iterator[Tensor]:
+        """For the rows of every bag, the shares of all components."""
+        choices, n_groups, size = self.choices, self.n_groups, self.size
+        generator = torch.Generator(choices.device).manual_seed(int(rng.integers(2**63)))
+        blocks = [choices.block(bag) for bag in bags]
+        if init_params == "random":
+            for block in blocks:
+                shape = (block.n_padded, n_groups, size)
+                uniform = torch.rand(shape, generator=generator, device=choices.device)
+                # A power of a uniform number has about the shape of a gamma variate near zero.
+                share = uniform.pow_(1.0 / UNEVEN).add_(1e-30)
+                yield share.div_(share.sum(dim=2, keepdim=True)).flatten(1)
+            return
+        table, weight = rows.unpack(), rows.weights
+        chosen = np.arange(len(table))
+        if len(table) > CLUSTERED_ROWS:
+            chosen = np.sort(rng.choice(len(table), CLUSTERED_ROWS, replace=False))
+        sample = _on(table[chosen], choices.device)
+        by_row = _on(weight[chosen], choices.device)
+        n_clusters = min(size, len(sample))
+        if init_params == "kmeans":
+            first = _some_rows(by_row, n_groups, n_clusters, generator)
+        else:
+            first = _far_rows(sample, by_row, n_groups, n_clusters, generator)
+        centres = k_means(sample, by_row, sample[first])
+        start = 0
+        for block in blocks:
+            own = _on(block.padded(table[start : start + block.n_rows], torch.uint8), None)
+            label = nearest(own, centres) + size * torch.arange(n_groups, device=own.device)
+            share = torch.zeros((len(own), n_groups * size), device=own.device)
+            yield share.scatter_(1, label, 1.0)
+            start += block.n_rows
+
+    def scores(
+        self, bags: Sequence[Bag], weight: FloatArray, n_init: int
+    ) -> tuple[FloatArray, float]:
+        """What `Ensemble.scores` returns."""
+        logs, by_row = self.logs(bags), self.choices.numbers(weight).unsqueeze(1)
+        score = weighted_sums(by_row, logs)
+        best = score.view(-1, n_init).argmax(dim=1, keepdim=True)
+        mine = logs.unflatten(1, (-1, n_init)).gather(2, best.expand(len(logs), -1, 1)).squeeze(2)
+        mean = weighted_sums(by_row, log_mean(mine)) / weight.sum()
+        found = torch.cat([score, mean]).cpu().numpy()
+        return found[:-1], float(found[-1])
+
     def log_likelihoods(self, bags: Sequence[Bag]) -> FloatArray:
         """Log-likelihood of each row under each group."""
         logs: FloatArray = self.logs(bags).double().cpu().numpy()
@@ -382,71 +452,6 @@ def weighted_sums(weight: Tensor, log_p: Tensor) -> Tensor:
     """Log-likelihood of every group; a row of weight zero may be impossible."""
     sums: Tensor = torch.nansum(weight * log_p, dim=0)  # 0 * -inf is not a number
     return sums
-
-
-STEPS = 10  # of k-means
-FEW_ROWS = 4096  # dna, with 1,600 rows, gains 0.8 nats by the start of the CPU
-
-
-@dataclass(frozen=True, eq=False)
-class RowsOnDevice(RowsHere):
-    """Rows on a device."""
-
-    def start(self, ensemble: Any, options: MixtureOptions, rng: np.random.Generator) -> None:
-        """The counts of the first responsibilities."""
-        is_small = self.data.rows.n_rows <= FEW_ROWS
-        if is_small or options.columns is not None or self.first_share is not None:
-            super().start(ensemble, options, rng)
-            return
-        shares = self._first_shares(ensemble, options, rng)
-        for bag, weight, share in zip(self.data.train, self.weights, shares, strict=True):
-            ensemble.add(bag, share, weight)
-
-    def valid_scores(self, ensemble: Any, n_init: int) -> tuple[FloatArray, float]:
-        """Of every group, and of what is returned."""
-        logs = ensemble.logs(self.data.valid)
-        weight = ensemble.choices.numbers(self.data.valid_weight).unsqueeze(1)
-        score = weighted_sums(weight, logs)
-        best = score.view(-1, n_init).argmax(dim=1, keepdim=True)
-        mine = logs.unflatten(1, (-1, n_init)).gather(2, best.expand(len(logs), -1, 1)).squeeze(2)
-        mean = weighted_sums(weight, log_mean(mine)) / self.data.valid_weight.sum()
-        found = torch.cat([score, mean]).cpu().numpy()
-        return found[:-1], float(found[-1])
-
-    def _first_shares(
-        self, ensemble: EnsembleOnDevice, options: MixtureOptions, rng: np.random.Generator
-    ) -> Iterator[Tensor]:
-        """For the rows of every bag, the shares of all components."""
-        choices, n_groups, size = ensemble.choices, ensemble.n_groups, ensemble.size
-        generator = torch.Generator(choices.device).manual_seed(int(rng.integers(2**63)))
-        blocks = [choices.block(bag) for bag in self.data.train]
-        if options.init_params == "random":
-            for block in blocks:
-                shape = (block.n_padded, n_groups, size)
-                uniform = torch.rand(shape, generator=generator, device=choices.device)
-                # A power of a uniform number has about the shape of a gamma variate near zero.
-                share = uniform.pow_(1.0 / UNEVEN).add_(1e-30)
-                yield share.div_(share.sum(dim=2, keepdim=True)).flatten(1)
-            return
-        table, weight = self.data.rows.unpack(), self.data.rows.weights
-        chosen = np.arange(len(table))
-        if len(table) > CLUSTERED_ROWS:
-            chosen = np.sort(rng.choice(len(table), CLUSTERED_ROWS, replace=False))
-        sample = _on(table[chosen], choices.device)
-        by_row = _on(weight[chosen], choices.device)
-        n_clusters = min(size, len(sample))
-        if options.init_params == "kmeans":
-            first = _some_rows(by_row, n_groups, n_clusters, generator)
-        else:
-            first = _far_rows(sample, by_row, n_groups, n_clusters, generator)
-        centres = k_means(sample, by_row, sample[first])
-        start = 0
-        for block in blocks:
-            rows = _on(block.padded(table[start : start + block.n_rows], torch.uint8), None)
-            label = nearest(rows, centres) + size * torch.arange(n_groups, device=rows.device)
-            share = torch.zeros((len(rows), n_groups * size), device=rows.device)
-            yield share.scatter_(1, label, 1.0)
-            start += block.n_rows
 
 
 def k_means(rows: Tensor, weight: Tensor, centres: Tensor) -> Tensor:
