@@ -10,7 +10,7 @@ from strategies import random_mixture
 from strudel import responsibilities
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
-from strudel.cli.commands.info import _learning
+from strudel.cli.info import _learning
 from strudel.io.model_file import save
 from strudel.trees.vtree import balanced_vtree
 

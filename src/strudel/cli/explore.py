@@ -13,8 +13,7 @@ from strudel.cli.files import (
     check_output,
     complete_model,
     is_device,
-    is_of_others,
-    read_file,
+    read_any,
 )
 
 
@@ -50,15 +49,13 @@ def explore(
     without a server or a network: click on a value, and every other column answers.
     """
     from strudel import explore as write_page
-    from strudel.io import read
 
     stem = Path(model.name.removesuffix(".gz")).stem
     path = output or Path(f"{stem}.html")
     if path.suffix not in (".html", ".htm") and not is_device(path):
         raise InputError(f"a page is a .html file, but -o says {str(path)!r}.")
     check_output(path, "the page", {model}, path.suffix)
-    held = read(model) if is_of_others(model) and model.is_file() else read_file(model, force)
-    page = write_page(held, path, target=target, title=title or stem)
+    page = write_page(read_any(model, force), path, target=target, title=title or stem)
     if as_json:
         report = {"model": model, "title": page.title, "output": path}
         print_json(report | {"bytes": len(page.html.encode())})

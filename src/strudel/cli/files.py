@@ -113,6 +113,15 @@ GivenOption = Annotated[
 # Models
 
 
+def read_any(path: Path, force: bool = False, **options: Any) -> Any:
+    """What is in a model file, or in a file of another program."""
+    from strudel.io import read
+
+    if is_of_others(path) and path.is_file():
+        return read(path, **options)
+    return read_file(path, force)
+
+
 def read_file(path: Path, force: bool = False) -> Any:
     """The circuit, mixture or fitted estimator in a file."""
     from strudel.io import load
@@ -121,23 +130,17 @@ def read_file(path: Path, force: bool = False) -> Any:
 
 
 def read_held(path: Path, force: bool = False) -> Any:
-    """What a model file, or one of another program, holds without an estimator around it."""
-    from strudel.io import read
+    """What a model file holds, without an estimator around it, which takes longer to load."""
     from strudel.io.model_file import load_held_model
-    from strudel.io.model_states import HeldModel
 
-    if is_of_others(path) and path.is_file():
-        found = read(path)
-        return HeldModel(type(found).__name__, found, {}, None)
     return load_held_model(_checked(path), verify=not force)
 
 
 def read_model(path: Path, force: bool = False) -> Any:
     """The circuit or mixture in a model file, which the queries ask."""
-    from strudel.io.model_file import load_held_model
     from strudel.queries.model import model_of
 
-    return model_of(load_held_model(_checked(path), verify=not force).model)
+    return model_of(read_held(path, force).model)
 
 
 def _checked(path: Path) -> Path:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.compile import compile_chow_liu
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit, without_leaf_sums
 from strudel.errors import FileFormatError
@@ -32,9 +33,10 @@ from strudel.io.formats.sum_product import ReadOptions, jpc_lines, read_jpc, rea
 from strudel.io.formats.text import TextFile, bare_suffix, write_text
 from strudel.io.formats.trees import clt_lines, read_clt, read_vtree, vtree_lines
 from strudel.logic.formula import Cnf, Dnf, Nnf
-from strudel.logic.sdd import Sdd
+from strudel.logic.satisfying_rows import uniform_circuit
+from strudel.logic.sdd import Sdd, nnf_from_sdd
 from strudel.trees.chow_liu import ChowLiuTree
-from strudel.trees.vtree import Vtree
+from strudel.trees.vtree import Vtree, vtree_from_chow_liu
 
 PathLike = str | os.PathLike[str]
 
@@ -184,3 +186,33 @@ def format_of(path: PathLike) -> Format:
             f"{', '.join(FORMATS)}."
         )
     return FORMATS[suffix]
+
+
+def as_kind(model: Any, kind: type) -> tuple[Any, str]:
+    """The model as what a format holds, and in words what was done to it, if anything was.
+
+    Examples
+    --------
+    >>> from strudel.circuits import figure_1_circuit
+    >>> as_kind(figure_1_circuit(), Vtree)
+    (Vtree(n_vars=4, ...), 'the vtree only')
+    """
+    held = getattr(model, "circuit_", model)
+    if isinstance(model, kind):
+        return model, ""
+    if kind is Circuit and isinstance(held, Circuit):
+        return held, "the circuit of the estimator"
+    if kind is Circuit and isinstance(held, Mixture):
+        return held.to_circuit(), f"the {held.n_components} components as one circuit"
+    if kind is Circuit and isinstance(model, ChowLiuTree):
+        return compile_chow_liu(model, vtree_from_chow_liu(model)), "compiled"
+    if kind is Circuit and isinstance(model, Sdd | Nnf):
+        return uniform_circuit(model), "all satisfying rows equally likely"
+    if kind is Nnf and isinstance(model, Sdd):
+        return nnf_from_sdd(model), "without the vtree"
+    if kind is Vtree and isinstance(model, ChowLiuTree):
+        return vtree_from_chow_liu(model), "the vtree of the tree"
+    if kind is Vtree and hasattr(held, "vtree"):
+        return held.vtree, "the vtree only"
+    words = {form.holds: form.words for form in FORMATS.values()}[kind]
+    raise ValueError(f"{words.capitalize()} cannot be made from a {type(model).__name__}.")

@@ -1,0 +1,60 @@
+"""`strudel convert`: from one file format to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from strudel.cli.console import InputError, JsonOption, print_json, show_facts, warnings_as_notes
+from strudel.cli.files import ForceOption, check_output, is_of_others, read_any
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="The file to read.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
+    vtree: Annotated[
+        Path | None, typer.Option(help="A .vtree file for IN to follow; an .sdd file may need it.")
+    ] = None,
+    normalize: Annotated[
+        bool,
+        typer.Option("--normalize", help="Normalize parameters that do not add up to one."),
+    ] = False,
+    without_names: Annotated[
+        bool,
+        typer.Option("--without-names", help="Leave out feature names, which .spn cannot hold."),
+    ] = False,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Convert a model from one format to another, by the extensions of the files.
+
+    Circuits: .strudel .psdd .jpc .spn. Vtrees: .vtree, also from anything that has one. Chow-Liu
+    trees: .clt, which also become circuits. Logic: .sdd .nnf .jlc, which become circuits that give
+    all satisfying rows the same probability; .cnf and .dnf. Predictors: .circuit .glc. All but
+    .strudel may end in .gz.
+    """
+    from strudel import Circuit, Mixture, save, write
+    from strudel.io.read_write import as_kind, format_of
+
+    if not source.exists():
+        raise InputError(f"there is no file {str(source)!r}.")
+    if not is_of_others(source) and (vtree is not None or normalize):
+        raise InputError("a .strudel file needs neither --vtree nor --normalize.")
+    is_model = target.suffix == ".strudel"
+    kind = Circuit if is_model else format_of(target).holds
+    check_output(target, "the result", (source, vtree), target.suffix)
+    with warnings_as_notes():  # such as parameters that were normalised
+        model = read_any(source, force, vtree=vtree, normalize=normalize)
+        result, how = model, ""
+        if not is_model or not (isinstance(model, Mixture) or hasattr(model, "circuit_")):
+            result, how = as_kind(model, kind)
+        if without_names and hasattr(result, "with_names"):
+            result = result.with_names(None)
+        (save if is_model else write)(result, target)
+    report = {"read": model, "written": result, "how": how, "output": target}
+    if as_json:
+        print_json(report)
+    else:
+        show_facts(f"{source} -> {target}", {k: v for k, v in report.items() if v})
