@@ -26,7 +26,6 @@ __all__ = [
     "GraphError",
     "ImpossibleRowError",
     "MissingDependencyError",
-    "NoRowsError",
     "NoValueError",
     "NotBinaryError",
     "NotBinaryFileError",
@@ -144,10 +143,6 @@ class MissingDependencyError(StrudelError, ImportError):
     """An optional package is needed and not installed."""
 
 
-class NoRowsError(StrudelError, ValueError):
-    """No row to learn from has a weight above zero."""
-
-
 class NoValueError(StrudelError, ValueError):
     """What is given is impossible: no row of the model, or no value of a column, agrees with it."""
 
@@ -159,7 +154,6 @@ class NotBinaryError(StrudelError, ValueError):
 
     row: int
     column: int | str  # its name, or its number where columns have no names
-    can_be_encoded = False  # whether the model would take the table with an encoder
 
 
 class NotBinaryFileError(FileFormatError):

@@ -14,7 +14,6 @@ from strudel.tables.column_codes import ColumnCode
 from strudel.trees.mutual_information import (
     column_information,
     pairwise_mutual_information,
-    value_counts,
 )
 
 tables = binary_tables(max_rows=40, max_vars=5)
@@ -84,10 +83,3 @@ def test_an_example_of_column_information():
         [0.0, 0.598],
         [0.598, 0.0],
     ]
-
-
-def test_an_example_of_value_counts():
-    columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
-    assert value_counts(pack_columns([[1, 1, 0], [1, 1, 1], [0, 1, 1]]), columns)[
-        :2, 2:
-    ].tolist() == [[0.0, 0.0, 1.0], [0.0, 1.0, 1.0]]

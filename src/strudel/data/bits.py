@@ -87,27 +87,22 @@ def _pack(table: ByteArray) -> WordArray:
     return packed.view("<u8").astype(np.uint64, copy=False)
 
 
-def exact_weights(sample_weight: ArrayLike, total: float | None = None) -> FloatArray:
+def exact_weights(sample_weight: ArrayLike) -> FloatArray:
     """Round weights to multiples of a power of two, so that all their sums are exact in `float64`.
 
     The change is below 5e-16 of the total for each row; whole numbers do not change while their
-    total is below 2**51. `total` is that of all rows, where these are only a part of them.
+    total is below 2**51.
     """
     weight = np.asarray(sample_weight, dtype=np.float64)
-    total = float(weight.sum()) if total is None else total
+    total = float(weight.sum())
     if total <= 0.0:
         return weight.copy()
-    quantum = weight_quantum(total)
-    rounded: FloatArray = np.round(weight / quantum) * quantum
-    return rounded
-
-
-def weight_quantum(total: float) -> float:
-    """The power of two to whose multiples weights with this total are rounded."""
     # Sums in another order may end just below or above a power of two, as of weights that add up
     # to one: a little more than the total is always above.
     _, exponent = np.frexp(total * (1.0 + 2.0**-40))
-    return float(np.ldexp(1.0, max(int(exponent) - 51, -1074)))  # the smallest float64
+    quantum = float(np.ldexp(1.0, max(int(exponent) - 51, -1074)))  # the smallest float64
+    rounded: FloatArray = np.round(weight / quantum) * quantum
+    return rounded
 
 
 def merge_equal_rows(bits: BitMatrix) -> tuple[BitMatrix, IntArray]:

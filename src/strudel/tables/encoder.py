@@ -11,7 +11,7 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -41,7 +41,6 @@ from strudel.errors import (
     IdentifierWarning,
     ManyCategoriesWarning,
     MissingForAReasonWarning,
-    NotBinaryError,
     outer_stack_level,
 )
 from strudel.tables.choose_cells import (
@@ -422,19 +421,6 @@ def fitted_encoder(option: Any, code: TableCode) -> TableEncoder:
     if code.container != "numpy":
         made.feature_names_in_ = np.array(code.names + code.left_out, dtype=object)
     return made
-
-
-def raise_with_advice(error: ValueError) -> NoReturn:
-    """Say how to learn from a table that is not 0/1."""
-    if not isinstance(error, NotBinaryError):
-        raise error
-    raise NotBinaryError(
-        error.problem,
-        f"{error.advice} Or say what the columns are: columns={{'age': 'number'}}.",
-        row=error.row,
-        column=error.column,
-        can_be_encoded=True,
-    ) from None
 
 
 # What an estimator gets

@@ -117,17 +117,7 @@ def learn_chow_liu_tree(
         planes, units = _planes_of(bits)
         if len(planes) <= MOST_PLANES:
             return _learn_wide_tree(bits, planes, units, float(alpha), root)
-    return chow_liu_tree_from_counts(pair_counts(bits), bits.total_weight, alpha=alpha, root=root)
-
-
-def chow_liu_tree_from_counts(
-    counts: CountArray,
-    total: float,
-    *,
-    alpha: float = 1.0,
-    root: Literal["centre", "hub"] | int = "centre",
-) -> ChowLiuTree:
-    """The same from pair counts and the weight of all rows."""
+    counts, total = pair_counts(bits), bits.total_weight
     parent = spanning_tree(pairwise_mutual_information(counts, total, alpha), root)
     return ChowLiuTree(parent, conditional_tables(parent, counts, total, alpha))
 

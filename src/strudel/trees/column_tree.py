@@ -15,16 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr
 
-from strudel._types import NONE, CountArray, FloatArray, IntArray
+from strudel._types import NONE, FloatArray, IntArray
 from strudel.data.bits import BitMatrix, exact_weights
 from strudel.tables.column_codes import ColumnCode, column_values
 from strudel.trees.chow_liu import ChowLiuTree, spanning_tree
 from strudel.trees.mutual_information import (
     column_information,
     conditional_table,
-    information_from_counts,
-    table_from_counts,
-    value_starts,
 )
 from strudel.trees.vtree import Vtree, VtreeNodes, vtree_from_chow_liu
 from strudel.trees.vtree_learning import VtreeMethod, best_parents, vtree_by_method
@@ -146,32 +143,6 @@ def learn_class_column_tree(
     parent = _cut(parent, worth, price, is_independent)
     tables = _tables(np.hstack(values), np.concatenate(weights), columns, parent, alpha)
     tree = ColumnTree(tuple(columns), parent, tables)
-    return tree, vtree_of_variables(arranged, columns)
-
-
-def column_tree_from_counts(
-    counts: CountArray,
-    columns: Sequence[ColumnCode],
-    total: float,
-    *,
-    is_independent: bool = False,
-    alpha: float = 1.0,
-) -> tuple[ColumnTree, Vtree]:
-    """`learn_column_tree` for complete rows, from their `value_counts` and total weight."""
-    price = _price(columns, total)
-    worth = information_from_counts(columns, counts, total, alpha) - price
-    parent, arranged = _chow_liu(worth)
-    parent = _cut(parent, worth, price, is_independent)
-    first = value_starts(columns)
-    tables = []
-    for c, up in enumerate(parent.tolist()):
-        own = slice(first[c], first[c + 1])
-        if up == NONE:
-            count = np.diagonal(counts)[np.newaxis, own]
-        else:
-            count = counts[first[up] : first[up + 1], own]
-        tables.append(table_from_counts(count, alpha))
-    tree = ColumnTree(tuple(columns), parent, tuple(tables))
     return tree, vtree_of_variables(arranged, columns)
 
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from strudel._numba import kernel, run_blocks, soonest
 from strudel._types import NONE, CountArray, FloatArray, IntArray
-from strudel.data.bits import BitMatrix, pack_columns, pair_counts, x_log_x
-from strudel.tables.column_codes import ColumnCode, column_values
+from strudel.data.bits import BitMatrix, pair_counts, x_log_x
+from strudel.tables.column_codes import ColumnCode
 
 
 def pairwise_mutual_information(counts: CountArray, total: float, alpha: float = 1.0) -> FloatArray:
@@ -165,50 +165,7 @@ def conditional_table(
     cell = up[is_known].astype(np.int64) * n_values + values[is_known]
     n_cells = n_parent_values * n_values
     count: CountArray = np.bincount(cell, weight[is_known], n_cells).astype(np.float64)
-    return table_from_counts(count.reshape(n_parent_values, n_values), alpha)
-
-
-def table_from_counts(count: CountArray, alpha: float) -> CountArray:
-    """The same from the weight of each pair, one line per value of the parent."""
-    table = count + 4.0 * alpha / count.size
+    table = count.reshape(n_parent_values, n_values) + 4.0 * alpha / count.size
     total = table.sum(axis=1, keepdims=True)
     even = np.full_like(table, 1.0 / table.shape[1])
     return np.divide(table, total, out=even, where=total > 0.0)
-
-
-def value_counts(bits: BitMatrix, columns: Sequence[ColumnCode]) -> CountArray:
-    """How often every two values of all columns occur together, `(n_values, n_values)` in all.
-
-    Counts of parts of a table add up to those of the table.
-    """
-    first = value_starts(columns)
-    place = column_values(bits, columns) + first[:-1, np.newaxis]
-    has_value = np.zeros((bits.n_rows, first[-1]), dtype=np.uint8)
-    has_value[np.arange(bits.n_rows), place] = 1
-    return pair_counts(BitMatrix(pack_columns(has_value).words, bits.n_rows, bits.row_weight))
-
-
-def value_starts(columns: Sequence[ColumnCode]) -> IntArray:
-    """The number of every column's first value, and of all values."""
-    return np.cumsum([0, *(column.n_values for column in columns)], dtype=np.int32)
-
-
-def information_from_counts(
-    columns: Sequence[ColumnCode], counts: CountArray, total: float, alpha: float
-) -> FloatArray:
-    """`column_information` of complete rows, from their `value_counts` and total weight."""
-    first = value_starts(columns)
-    information = np.zeros((len(columns), len(columns)))
-    single = [c for c, column in enumerate(columns) if column.is_bit]
-    ones = [first[c] + int(columns[c].codewords[1, 0]) for c in single]
-    information[np.ix_(single, single)] = pairwise_mutual_information(
-        counts[np.ix_(ones, ones)], total, alpha
-    )
-    for i, one in enumerate(columns):
-        for j in range(i + 1, len(columns)):
-            if not (one.is_bit and columns[j].is_bit):
-                cells = counts[first[i] : first[i + 1], first[j] : first[j + 1]]
-                k, m = cells.shape
-                found = _information_of_cells(cells, k, m, float(alpha))
-                information[i, j] = information[j, i] = found
-    return information
