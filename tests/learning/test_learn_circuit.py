@@ -81,16 +81,6 @@ def test_a_search_with_sampled_rows_goes_on_within_its_bounds(search):
 
 
 @pytest.mark.compiled
-def test_parameters_come_from_sampled_rows_where_rows_are_few():
-    rows, valid = clusters(6, n_rows=30), clusters(7, n_rows=400)
-    alone = Strudel(n_components=1, search="best_first", random_state=0).fit(rows, X_valid=valid)
-    taught = Strudel(n_components=1, search=BestFirst(sampled_rows="auto"), random_state=0).fit(
-        rows, X_valid=valid
-    )
-    assert taught.score(clusters(8, n_rows=2000)) > alone.score(clusters(8, n_rows=2000))
-
-
-@pytest.mark.compiled
 @pytest.mark.parametrize(("most_splits", "is_start"), [(2, True), (10**6, False)])
 def test_a_mixture_far_better_than_a_greedy_one_is_on_the_search(
     monkeypatch, most_splits, is_start
@@ -134,15 +124,6 @@ def test_an_interrupt_of_the_mixture_keeps_the_circuit(monkeypatch):
     with pytest.warns(InterruptedWarning):
         model.fit(clusters(0))
     assert model.circuit_.is_deterministic
-
-
-@pytest.mark.compiled
-def test_a_race_is_not_the_greedy_search_under_a_constraint():
-    rows = clusters(4)
-    options = {"constraint": "x0 | ~x0", "max_splits": 20, "random_state": 0}
-    race = Strudel(n_components=1, search="race", **options).fit(rows)
-    greedy = Strudel(n_components=1, **options).fit(rows)
-    assert race.circuit_.n_edges != greedy.circuit_.n_edges
 
 
 @pytest.mark.compiled

@@ -12,7 +12,7 @@ import pytest
 import oracle
 from makers import check_interrupted, rows_of_kinds
 from strudel import Continuous, Strudel
-from strudel.errors import InterruptedWarning, NothingKnownWarning
+from strudel.errors import InterruptedWarning
 from strudel.learning import learn_mixture as module
 from strudel.learning.mixtures import choose
 from strudel.tables import TableEncoder
@@ -165,16 +165,6 @@ def test_rows_with_gaps_leave_the_third_kind_tilted(monkeypatch):
     assert not any(refitted)
 
 
-def test_all_kinds_have_room(all_kinds):
-    """Half of the components are for the first kind, at most, and the others share the rest."""
-    _, X, _, first = all_kinds
-    most = 3 * len(np.unique(X, axis=0))
-    by_em, independent, tilted = np.diff(first)
-    assert by_em <= most - most // 2
-    assert 1 <= independent <= (most - by_em) // 2
-    assert 1 <= tilted <= most - by_em - independent
-
-
 def test_a_kind_that_hardly_helps_is_left_out(rng):
     weight, own = np.ones(1000), rng.normal(-5.0, 1.0, 1000)
     names = ["em", "tilted"]
@@ -198,12 +188,6 @@ def test_the_first_kind_takes_part_only_where_it_is_surely_better(fitted, monkey
     _, X, V = fitted
     monkeypatch.setattr(choose, "SURE", np.inf)
     assert "em" not in estimator().fit(X, X_valid=V).chosen_["shares"]
-
-
-def test_rows_of_kinds_are_more_likely_than_by_em_alone(fitted):
-    model, X, V = fitted
-    new = rows_of_kinds(2, n_rows=2000)
-    assert model.score(new) > estimator(method="em").fit(X, X_valid=V).score(new)
 
 
 def test_it_says_what_it_is_made_of(fitted):
@@ -238,17 +222,6 @@ def test_columns_that_determine_each_other_stay_together():
     model = estimator(columns=TableEncoder()).fit(X)
     paid = np.exp(model.log_conditional({"pension": "paid"}, given={"retired": "no"})[0])
     assert paid < 0.005
-
-
-def test_a_column_of_which_nothing_is_known_takes_part():
-    X = rows_of_kinds().astype(float)
-    X[:, 2] = np.nan
-    V = X[:80]
-    with pytest.warns(NothingKnownWarning):
-        model = estimator().fit(X, X_valid=V)
-    assert model.chosen_["valid"] == pytest.approx(model.log_marginal(V).mean())
-    assert {"independent", "tilted"} <= set(model.chosen_["shares"])
-    assert model.marginal_probabilities()[2] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("options", [{"init": "independent"}, {"constraint": "x0 | ~x0"}])
@@ -298,15 +271,6 @@ def test_an_interrupt_ends_a_fit_with_gaps(n_calls):
         model = estimator().fit(X, callback=callback)
     assert model.history_.stopped_because == "interrupted"
     assert len(seen) <= n_calls + 1
-
-
-def test_where_one_kind_is_enough_it_is_said(monkeypatch):
-    monkeypatch.setattr(choose, "NO_SHARE", 0.6)
-    X, V = rows_of_kinds(), rows_of_kinds(1)
-    monkeypatch.setattr(module, "VIRTUAL_ROWS", 0.0)
-    chosen = estimator().fit(X, X_valid=V).chosen_
-    assert chosen["init"] == "independent"
-    assert chosen["n_splits"] == 0
 
 
 def test_a_time_limit_ends_a_fit():

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from strudel import EM, BaggedEM, BestFirst, Boosting, Greedy, LearnPSDD, Race, Strudel
+from strudel import EM, BaggedEM, BestFirst, Boosting, Continuous, Greedy, LearnPSDD, Race, Strudel
 from strudel.learning import MixtureOptions, SearchOptions
 from strudel.learning import options as module
 from strudel.learning.options import (
@@ -70,13 +70,6 @@ def test_options_are_set_by_name_one_after_another():
         BestFirst().set_params(clone=False)
     with pytest.raises(ValueError, match=r"EM has no option 'n_bags'\. Choose from 'n_init'"):
         EM().set_params(n_bags=3)
-
-
-def test_an_object_that_is_not_there_has_no_options():
-    with pytest.raises(ValueError, match=r"learnpsdd__copies .* learnpsdd is None"):
-        Race().set_params(learnpsdd__copies="minimal")
-    with pytest.raises(ValueError, match=r"operation_score__tie_rule .* 'per_edge'"):
-        LearnPSDD().set_params(operation_score__tie_rule="depth_first")
 
 
 def test_a_name_stands_for_the_defaults():
@@ -168,6 +161,8 @@ def test_wrong_values_are_refused_by_name(search, words):
         (EM(init_params="k-means"), "init_params must be one of kmeans, k-means"),
         (BaggedEM(n_bags=None), "n_bags must be"),
         (Boosting(n_init="many"), "n_init must be"),
+        (Continuous(n_points=0), "n_points must be"),
+        (Continuous(learning_rate=-1.0), "learning_rate must be"),
     ],
     ids=str,
 )
@@ -317,17 +312,6 @@ def test_a_fit_keeps_to_its_bounds(monkeypatch):
     assert {trial.n_splits for trial in model.trials_} <= {-1, 0, 1, 2}
     assert {trial.n_components for trial in model.trials_} <= {3, 5}
     assert all(trial.n_runs <= 4 for trial in model.trials_)
-
-
-def test_a_structure_that_a_sample_shows_has_parameters_of_all_rows(monkeypatch):
-    monkeypatch.setattr(module, "FEWEST_ROWS", 50)
-    rounds = (Round(10**9, 1, 40, 40),)
-    small = replace(DEFAULT, structure_cells=1.0, max_components=15, sizes=(5,), rounds=rounds)
-    monkeypatch.setitem(EFFORTS, "default", small)
-    X = rows_of_kinds(n_rows=2000)
-    model = Strudel(random_state=0).fit(X)
-    counted = X.mean(axis=0)
-    np.testing.assert_allclose(model.marginal_probabilities(), counted, atol=0.02)
 
 
 def test_a_method_that_is_named_has_no_bounds(monkeypatch):

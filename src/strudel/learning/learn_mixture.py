@@ -53,7 +53,6 @@ from strudel.learning.mixtures.choose import (
     INDEPENDENT,
     MOST_NUMBERS,
     PER_ROW,
-    Choice,
     Group,
     MixtureSearch,
     Setting,
@@ -350,7 +349,7 @@ def choose_and_train(
     independent: Circuit | None = None
     sizes = task.sizes
     n_splits, n_components = prefixes[-1], sizes[0]
-    choice: Choice | None = None
+    choice: Setting | None = None
 
     def snapshot(n: int) -> Circuit:
         if n == INDEPENDENT:
@@ -464,7 +463,7 @@ def _learned(
     return LearnedMixture(mixture, history, _chosen(n_splits, n_components, n_runs, valid))
 
 
-def _learned_from(choice: Choice, stopped_because: str) -> LearnedMixture:
+def _learned_from(choice: Setting, stopped_because: str) -> LearnedMixture:
     """What a search over settings found."""
     trial = choice.trial
     chosen = _chosen(trial.n_splits, trial.n_components, trial.n_runs, trial.valid)

@@ -1,5 +1,5 @@
-import weakref
-from itertools import groupby, pairwise
+from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,11 +8,9 @@ from strudel import Strudel, log_likelihood
 from strudel.data.bits import pack_columns
 from strudel.learning.mixtures import choose as module
 from strudel.learning.mixtures.choose import (
-    COMPONENTS,
-    FIRST_ROUNDS,
-    ROUNDS,
     MixtureSearch,
     Round,
+    Setting,
     prefixes_of,
 )
 from strudel.learning.options import MixtureOptions, SearchOptions
@@ -79,31 +77,16 @@ def test_the_winner_is_the_best_of_the_last_round(result):
     assert choice.trial[:-2] == max(rounds[-1], key=lambda trial: trial.n_runs)[:-2]
 
 
-def test_runs_grow_from_round_to_round(result):
+def test_the_mixture_is_as_likely_as_the_trial_says(result):
     _, choice, rounds = result
     assert [max(trial.n_runs for trial in trials) for trials in rounds] == [1, 2, 5]
     assert choice.trial.n_runs == sum(runs.n_runs for runs in choice.parts) == 5
-
-
-def test_the_mixture_is_as_likely_as_the_trial_says(result):
-    _, choice, _ = result
+    assert choice.prior.strength == choice.trial.pseudocount
+    snapshot = grown().snapshot(choice.trial.n_splits)
+    assert np.array_equal(choice.data.single.edge_left, snapshot.edge_left)
     mixture = choice.mixture()
     assert mixture.n_components == choice.trial.n_components * choice.trial.n_runs
     assert log_likelihood(mixture, VALID).mean() == pytest.approx(choice.trial.valid, abs=1e-4)
-
-
-def test_every_trial_chooses_its_smoothing_among_the_strengths(result):
-    search, choice, _ = result
-    strengths = {trial.pseudocount for trial in search.trials}
-    assert strengths <= {0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0}
-    assert choice.prior.strength == choice.trial.pseudocount
-
-
-def test_the_structure_is_that_prefix_of_the_search(result):
-    _, choice, _ = result
-    snapshot = grown().snapshot(choice.trial.n_splits)
-    for name in ("node_vtree", "edge_parent", "edge_left", "edge_right"):
-        assert np.array_equal(getattr(choice.structure, name), getattr(snapshot, name))
 
 
 def test_prefixes_are_short_ones_and_the_winner():
@@ -197,54 +180,13 @@ def test_an_interrupt_anywhere_keeps_the_best_if_there_is_one(monkeypatch, call)
     assert choice.trial.valid == max(trial.valid for trial in search.trials)
 
 
-def test_settings_that_are_out_are_forgotten(monkeypatch):
-    alive = weakref.WeakSet()
-
-    class Watched(module.Setting):
-        def __init__(self, *args):
-            super().__init__(*args)
-            alive.add(self)
-
-    def on_trial(trial, words):
-        counts.append((words, len(alive)))
-
-    counts = []
-    monkeypatch.setattr(module, "Setting", Watched)
-    searched(on_trial=on_trial)
-    by_round = [
-        max(n for _, n in group) for _, group in groupby(counts, key=lambda count: count[0])
-    ]
-    assert by_round[0] == 6
-    assert by_round[1] <= 4  # those that are in, and at most the one that was trained last
-    assert by_round[2] <= 2
-
-
-def test_rounds_let_fewer_settings_have_more_and_longer_runs():
-    for rounds in (ROUNDS, FIRST_ROUNDS):
-        for now, later in pairwise(rounds):
-            assert later.n_kept < now.n_kept
-            assert later.n_runs > now.n_runs
-            assert later.max_iter >= now.max_iter
-    assert ROUNDS[-1].n_kept == 1
-    assert list(COMPONENTS) == sorted(COMPONENTS)
-
-
-@pytest.mark.compiled
-def test_the_choice_beats_the_single_circuit_where_rows_are_of_several_kinds():
-    T = kinds(2, 2000)
-    single = Strudel(n_components=1).fit(TRAIN, X_valid=VALID)
-    _, choice, _ = searched(n_components=(2, 6, 12), rounds=ROUNDS, max_components=60)
-    assert log_likelihood(choice.mixture(), T).mean() > single.score(T) + 0.05
-
-
 def candidate(n_components, row_log_p, n_edges=10):
     """What a setting reached, row by row."""
-    from types import SimpleNamespace
-
     row_log_p = np.array(row_log_p, dtype=float)
-    trial = module.Trial(0, n_components, 1, 1.0, float(row_log_p.mean()), 0.0)
-    choice = module.Choice(trial, SimpleNamespace(n_edges=n_edges), None, [])
-    return module._Candidate(choice, row_log_p, np.ones(len(row_log_p)))
+    data = SimpleNamespace(single=SimpleNamespace(n_edges=n_edges))
+    parts = [SimpleNamespace(n_runs=1)]
+    setting = Setting(0, data, n_components, 1, [], 0.0, parts=parts, valid=row_log_p.mean())
+    return setting, row_log_p
 
 
 def test_the_smallest_mixture_wins_that_rows_cannot_tell_from_the_best():
@@ -252,14 +194,16 @@ def test_the_smallest_mixture_wins_that_rows_cannot_tell_from_the_best():
     surely_worse = [-1.1, -1.2, -1.1, -1.2]  # by 0.15, with a standard error of 0.03
     perhaps_worse = [-1.5, -0.4, -1.5, -0.8]  # by 0.05, with one of 0.3
     found = module._smallest_as_good(
-        [candidate(225, best), candidate(25, surely_worse), candidate(75, perhaps_worse)]
+        [candidate(225, best), candidate(25, surely_worse), candidate(75, perhaps_worse)],
+        np.ones(4),
     )
-    assert found.trial.n_components == 75
+    assert found.n_components == 75
     # Of a larger structure, 75 components are more parameters than 225 of a small one.
     found = module._smallest_as_good(
-        [candidate(225, best), candidate(75, perhaps_worse, n_edges=40)]
+        [candidate(225, best), candidate(75, perhaps_worse, n_edges=40)],
+        np.ones(4),
     )
-    assert found.trial.n_components == 225
+    assert found.n_components == 225
 
 
 @pytest.mark.compiled

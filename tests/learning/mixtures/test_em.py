@@ -257,26 +257,6 @@ def test_no_step_lowers_the_penalised_likelihood(circuit, seed, k, pseudocount, 
         ensemble.expect(data.train, weights)
 
 
-def test_permuting_the_components_permutes_the_result():
-    circuit, rng = figure_1_circuit(), np.random.default_rng(0)
-    rows = possible_rows(circuit, 100, rng)
-    share = rng.dirichlet(np.full(4, 0.3), size=len(np.unique(rows, axis=0)))
-    order = [2, 0, 3, 1]
-    results = []
-    for shares in (share, share[:, order]):
-        data, ensemble, weights = start_ensemble(
-            circuit, rows, 4, MixtureOptions(), rng, share=shares
-        )
-        for _ in range(5):
-            ensemble.maximise()
-            ensemble.expect(data.train, weights)
-        ensemble.maximise()
-        results += ensemble.mixtures()
-    one, other = results
-    np.testing.assert_allclose(one.edge_log_theta[:, order], other.edge_log_theta, atol=1e-4)
-    np.testing.assert_allclose(one.log_weight[order], other.log_weight, atol=1e-4)
-
-
 def test_impossible_rows_of_weight_zero_cost_nothing():
     log_p = np.array([[-1.0, -np.inf], [-np.inf, -3.0]])
     assert weighted_sums(np.array([[2.0, 0.0], [0.0, 1.0]]), log_p).tolist() == [-2.0, -3.0]
@@ -408,15 +388,6 @@ def test_limits_on_steps_and_seconds(fit):
         assert len(histories[-1]) == (1 if "max_seconds" in limit else 3)
 
 
-@fits
-def test_a_mixture_finds_two_sources(fit):
-    X, T = two_sources(0, 400), two_sources(1, 400)
-    single = fit_parameters(independent(6), X)
-    mixture = fit(independent(6), X, 2, rng=0)
-    one = np.mean(oracle.log_likelihoods(single, T))
-    assert log_density(mixture, T).mean() > one + 0.5
-
-
 def test_runs_are_averaged():
     X = two_sources(0)
     options = MixtureOptions(n_components=2, n_runs=3, init_params="random", max_iter=4)
@@ -462,11 +433,6 @@ def test_a_bag_has_as_many_draws_as_the_rows_weigh_in_proportion_to_their_weight
     assert bags.mean(axis=0) == pytest.approx(expected, abs=0.15)  # six standard errors
     share = expected / 10.0
     assert bags.var(axis=0) == pytest.approx(10.0 * share * (1.0 - share), rel=0.15)
-
-
-def test_tiny_weights_still_give_one_draw():
-    rows = pack_columns(np.eye(2, dtype=np.uint8), [0.1, 0.1])
-    assert draw_bags(rows, 3, np.random.default_rng(0)).sum(axis=1).tolist() == [1, 1, 1]
 
 
 def test_one_component_per_bag_is_the_single_circuit_of_the_bag():
@@ -572,15 +538,6 @@ def test_a_new_component_is_fitted_to_its_responsibilities(monkeypatch):
     expected = fit_parameters(independent(6), X, sample_weight=share, pseudocount=0)
     np.testing.assert_allclose(np.exp(mixture.edge_log_theta[:, 1]), expected.theta, atol=1e-3)
     assert mixture.weights[1] == pytest.approx(share.mean(), abs=1e-3)
-
-
-def test_the_first_components_do_not_depend_on_how_many_follow():
-    X = two_sources(0)
-    options = MixtureOptions(tol=0.0)
-    two, four = (fit_boosted_mixture(independent(6), X, k, options=options, rng=0) for k in (2, 4))
-    np.testing.assert_array_equal(two.edge_log_theta, four.edge_log_theta[:, :2])
-    ratio = four.weights[:2] / two.weights
-    assert ratio[0] == pytest.approx(ratio[1])
 
 
 def test_boosting_ends_where_nothing_is_left_to_gain():

@@ -13,7 +13,6 @@ from strudel.learning.mixtures import em_steps
 from strudel.learning.mixtures.em import MixtureData, new_ensemble
 from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import first_circuit
-from strudel.tables import TableEncoder
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # tables are small, and other tests run beside
@@ -178,14 +177,6 @@ def test_more_components_than_rows(device, start):
     assert np.isfinite(log_likelihood(mixture, X)).all()
 
 
-def test_k_means_looks_at_some_rows_of_a_large_table(device, monkeypatch):
-    monkeypatch.setattr("strudel.learning.mixtures.on_device.CLUSTERED_ROWS", 50)
-    X = rows_of_kinds()
-    mixture = fit_mixture(structure(X), X, 4, options=MixtureOptions(device=device), rng=0)
-    single = fit_mixture(structure(X), X, 1)
-    assert log_likelihood(mixture, X).mean() > log_likelihood(single, X).mean() + 0.3
-
-
 # Whole fits
 
 
@@ -198,38 +189,6 @@ def test_a_fit_is_as_good_as_on_the_cpu(device):
     assert there.log_likelihoods_.valid == pytest.approx(there.chosen_["valid"], rel=FLOAT32)
     assert there.log_likelihoods_.valid == pytest.approx(there.score(V), rel=FLOAT32)
     assert there.history_.stopped_because == "all rounds are done"
-
-
-def test_bags_learn_on_the_device(device):
-    X, V = rows_of_kinds(), rows_of_kinds(1)
-    options = MixtureOptions(n_init=2, device=device)
-    mixture = fit_mixture(structure(X), X, 3, n_bags=4, X_valid=V, options=options, rng=0)
-    here = fit_mixture(structure(X), X, 3, n_bags=4, X_valid=V, rng=0)
-    assert mixture.n_components == 12
-    there, expected = (log_likelihood(one, V).mean() for one in (mixture, here))
-    assert there == pytest.approx(expected, abs=0.1)
-
-
-def test_an_encoded_table_with_unknown_values_and_a_constraint(device):
-    rng = np.random.default_rng(0)
-    kind = rng.integers(3, size=300)
-    table = [[("a", "b", "c")[k], float(k) + rng.random() / 2] for k in kind]
-    model = Strudel(
-        n_components=3, max_splits=5, columns=TableEncoder(), device=device, random_state=0
-    ).fit(table)
-    assert model.score(table) > -2.5
-    X = rows_of_kinds()
-    X = X[X[:, 0] >= X[:, 1]]
-    model = Strudel(
-        n_components=3, max_splits=5, constraint="x1 >> x0", device=device, random_state=0
-    )
-    model.fit(X)
-    assert model.score_samples([[0, 1, 0, 0, 0, 0, 0, 0]])[0] == -np.inf
-    gaps = X.astype(float)
-    gaps[::3, 2] = np.nan
-    assert np.isfinite(
-        Strudel(n_components=2, max_splits=2, device=device, random_state=0).fit(gaps).score(X)
-    )
 
 
 def test_an_interrupt_keeps_the_best_so_far(device):

@@ -143,14 +143,6 @@ def test_components_know_how_often_a_value_is_missing(truth):
     np.testing.assert_allclose(among_known.sum(axis=0), rows.sum(axis=0), atol=0.01)
 
 
-def test_a_seed_says_the_components(truth):
-    values = values_of(truth, 100)
-    one, other = learn(values), learn(values)
-    assert np.array_equal(one.edge_log_theta, other.edge_log_theta)
-    different = learn(values, rng=np.random.default_rng(1))
-    assert not np.array_equal(one.edge_log_theta, different.edge_log_theta)
-
-
 def test_what_time_does_not_allow_is_not_learned(truth):
     class Up:
         is_up = True

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 import oracle
-from makers import rows_of_kinds
 from strudel import Strudel
-from strudel._numba import use_threads
 from strudel.data.bits import pack_columns
 from strudel.learning.mixtures.em import MixtureData, best_prior, lacking_directions, train_runs
 from strudel.learning.mixtures.em_steps import Prior
@@ -108,28 +106,6 @@ def test_a_component_without_rows_is_the_circuit(circuit):
     np.testing.assert_allclose(alone.edge_log_theta, circuit.edge_log_theta, atol=1e-9)
 
 
-def test_smoothing_of_independent_variables_has_a_closed_form():
-    rows = table()
-    circuit = (
-        Strudel(n_components=1, init="independent", max_splits=0, validation_fraction=None)
-        .fit(rows)
-        .circuit_
-    )
-    share, strength = shares_of_rows(len(rows), 2), 5.0
-    ensemble, _ = ensemble_of(circuit, rows, share, strength, columns=None)
-    for _ in range(20):
-        ensemble.maximise()
-    (mixture,) = ensemble.mixtures()
-    every = np.array(oracle.all_rows(N_VARS))
-    usual = np.array(oracle.probabilities(circuit, every)) @ every
-    for c, component in enumerate(mixture.components()):
-        own = share[:, c].astype(float)
-        wanted = (own @ rows + strength * usual) / (own.sum() + strength)
-        np.testing.assert_allclose(
-            np.array(oracle.probabilities(component, every)) @ every, wanted, atol=1e-6
-        )
-
-
 def test_smoothing_draws_to_what_the_other_columns_say(circuit):
     """Not to the circuit: columns that depend on a tilted one move with it."""
     rows, strength = table(), 5.0
@@ -218,17 +194,6 @@ def test_validation_rows_say_how_much_to_smooth(fitted):
         assert valid >= other - 1e-6
 
 
-def test_the_number_of_threads_changes_nothing(circuit):
-    rows = table()
-    found = []
-    for n_threads in (1, 2):
-        with use_threads(n_threads):
-            ensemble, _ = ensemble_of(circuit, rows, shares_of_rows(len(rows), 20))
-            ensemble.maximise()
-            found.append(ensemble.mixtures()[0].edge_log_theta)
-    np.testing.assert_array_equal(*found)
-
-
 def test_an_impossible_value_stays_impossible(circuit):
     rows = table()
     never = rows[:, 6] == 0
@@ -254,25 +219,3 @@ def test_clusters_begin_along_what_the_circuit_does_not_know():
     found = lacking_directions(circuit, pack_columns(X), None)
     together = X[:, 3].astype(float) + X[:, 4]
     assert abs(np.corrcoef(found[:, 0], together)[0, 1]) > 0.99
-
-
-def test_tilted_components_begin_along_these_directions(fitted):
-    data, _, _ = fitted
-    np.testing.assert_array_equal(
-        data.table_to_cluster, lacking_directions(data.single, data.rows, COLUMNS)
-    )
-
-
-def test_a_circuit_that_lacks_nothing_has_no_directions():
-    X = rows_of_kinds()
-    assert (
-        lacking_directions(
-            Strudel(n_components=1, max_splits=0).fit(X[:, :1]).circuit_,
-            pack_columns(X[:, :1]),
-            None,
-        )
-        is None
-    )
-    same = np.ones((30, 3), dtype=np.uint8)
-    circuit = Strudel(n_components=1, max_splits=0, pseudocount=0.0).fit(same).circuit_
-    assert lacking_directions(circuit, pack_columns(same), None) is None

@@ -60,64 +60,6 @@ class Trial(NamedTuple):
     method: str = "em"  # or "bagged_em", "tilted" or "continuous"
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """The setting that won, with all its runs."""
-
-    trial: Trial
-    structure: Circuit
-    prior: Prior
-    parts: list[Runs]
-
-    @property
-    def history(self) -> MixtureHistory:
-        """How EM went in the last runs."""
-        return self.parts[-1].history
-
-    def mixture(self) -> Mixture:
-        """The average of the runs."""
-        return _average(self.parts, self.prior)
-
-
-def _average(parts: Sequence[Runs], prior: Prior) -> Mixture:
-    return average([one for runs in parts for one in runs.mixtures(prior)])
-
-
-class _Candidate(NamedTuple):
-    """What a setting was after some of its runs."""
-
-    choice: Choice
-    row_log_p: FloatArray  # (n_valid,) of the average of the runs
-    row_weight: FloatArray  # (n_valid,)
-
-    @property
-    def size(self) -> int:
-        """Parameters of all components."""
-        trial = self.choice.trial
-        return trial.n_runs * trial.n_components * self.choice.structure.n_edges
-
-
-def _smallest_as_good(candidates: list[_Candidate]) -> Choice:
-    """The smallest mixture that is worse than the best by at most one standard error.
-
-    That of the difference of the two on the validation rows (Breiman et al. 1984, section 3.4.3).
-    On eight tables of 600 to 4,200 rows and with 1 to 300 times fewer components, the test
-    log-likelihood was between 0.3 % lower and 0.8 % higher.
-    """
-    best = max(candidates, key=lambda one: one.choice.trial.valid)
-    weight, n_rows = best.row_weight, float(best.row_weight.sum())
-
-    def is_as_good(one: _Candidate) -> bool:
-        loss = best.choice.trial.valid - one.choice.trial.valid
-        if one is best or not math.isfinite(loss) or n_rows <= 1.0:
-            return one is best
-        variance = float(weight @ (best.row_log_p - one.row_log_p - loss) ** 2) / n_rows
-        return loss <= math.sqrt(variance / (n_rows - 1.0))
-
-    as_good = [one for one in candidates if is_as_good(one)]
-    return min(as_good, key=lambda one: (one.size, -one.choice.trial.valid)).choice
-
-
 @dataclass(eq=False)
 class Setting:
     """A structure, a number of components, and what it has been trained to so far."""
@@ -127,7 +69,8 @@ class Setting:
     n_components: int
     most_runs: int
     priors: list[Prior]
-    is_bagged: bool = False
+    started: float  # when the search began
+    method: str = "em"  # or "bagged_em", on bootstrap samples of the rows; or "tilted"
     parts: list[Runs] = field(default_factory=list)
     log_p: list[FloatArray] = field(default_factory=list)  # (n_valid, n_runs) for each prior
     best: int = 0  # the prior that suits the average best
@@ -143,15 +86,36 @@ class Setting:
         """The smoothing that suits their average best."""
         return self.priors[self.best]
 
+    @property
+    def history(self) -> MixtureHistory:
+        """How EM went in the last runs."""
+        return self.parts[-1].history
+
+    @property
+    def trial(self) -> Trial:
+        """What it has reached."""
+        return Trial(
+            self.n_splits,
+            self.n_components,
+            self.n_runs,
+            self.prior.strength,
+            self.valid,
+            now() - self.started,
+            self.method,
+        )
+
+    @property
+    def size(self) -> int:
+        """Parameters of all components."""
+        return self.n_runs * self.n_components * self.data.single.n_edges
+
     def mixture(self) -> Mixture:
         """The average of the runs."""
-        return _average(self.parts, self.prior)
+        return average([one for runs in self.parts for one in runs.mixtures(self.prior)])
 
     def bagged(self) -> Setting:
         """The same on bootstrap samples of the rows, without any run yet."""
-        return Setting(
-            self.n_splits, self.data, self.n_components, self.most_runs, self.priors, is_bagged=True
-        )
+        return replace(self, method="bagged_em", parts=[], log_p=[], best=0, valid=-math.inf)
 
     def add(self, runs: Runs, *, restart: bool = False, only_if_better: bool = False) -> bool:
         """Average with more runs, or begin again with these, and smooth; returns whether it did."""
@@ -166,6 +130,27 @@ class Setting:
             return False
         self.parts, self.log_p, self.best, self.valid = parts, log_p, best, scores[best]
         return True
+
+
+def _smallest_as_good(candidates: list[tuple[Setting, FloatArray]], weight: FloatArray) -> Setting:
+    """The smallest mixture that is worse than the best by at most one standard error.
+
+    That of the difference of the two on the validation rows (Breiman et al. 1984, section 3.4.3),
+    whose log-likelihoods stand beside each. On eight tables of 600 to 4,200 rows and with 1 to 300
+    times fewer components, the test log-likelihood was between 0.3 % lower and 0.8 % higher.
+    """
+    best, best_log_p = max(candidates, key=lambda one: one[0].valid)
+    n_rows = float(weight.sum())
+
+    def is_as_good(one: Setting, log_p: FloatArray) -> bool:
+        loss = best.valid - one.valid
+        if one is best or not math.isfinite(loss) or n_rows <= 1.0:
+            return one is best
+        variance = float(weight @ (best_log_p - log_p - loss) ** 2) / n_rows
+        return loss <= math.sqrt(variance / (n_rows - 1.0))
+
+    as_good = [one for one, log_p in candidates if is_as_good(one, log_p)]
+    return min(as_good, key=lambda one: (one.size, -one.valid))
 
 
 class MixtureSearch:
@@ -190,7 +175,7 @@ class MixtureSearch:
     ) -> None:
         self.options = options
         self.prefers_small = prefers_small
-        self._candidates: list[_Candidate] = []
+        self._candidates: list[tuple[Setting, FloatArray]] = []
         self.n_components = n_components
         self.rounds = rounds
         self.max_components = max_components
@@ -209,7 +194,7 @@ class MixtureSearch:
         valid: BitMatrix,
         grow_on: Callable[[], Sequence[int]] | None = None,
         narrow: Callable[[list[Setting]], list[Setting]] | None = None,
-    ) -> Choice:
+    ) -> Setting:
         """Search over prefixes of a structure search; `snapshot` makes the structure of each.
 
         `grow_on` continues that search, if it can be continued, and returns the longer prefixes. It
@@ -242,8 +227,9 @@ class MixtureSearch:
             if not settings:
                 raise
         if self._candidates:
-            return _smallest_as_good(self._candidates)
-        return self._choice(max(settings, key=lambda setting: setting.valid))
+            weight = self._candidates[0][0].data.valid_weight
+            return _smallest_as_good(self._candidates, weight)
+        return max(settings, key=lambda setting: setting.valid)
 
     def _settings(
         self,
@@ -266,9 +252,11 @@ class MixtureSearch:
             if not sizes:
                 continue
             data = MixtureData.of(circuit, train, valid, self.options)
+            every = priors(data, self.options)
+            method = "tilted" if self.options.is_tilted else "em"
             for k in sizes:
                 most_runs = max(1, min(MOST_RUNS, min(most, most_for_rows) // k))
-                settings.append(Setting(n_splits, data, k, most_runs, priors(data, self.options)))
+                settings.append(Setting(n_splits, data, k, most_runs, every, self._started, method))
         return settings
 
     def _train_all(self, settings: list[Setting], round_: Round, words: str) -> None:
@@ -299,7 +287,7 @@ class MixtureSearch:
                 max_seconds=None if math.isinf(left) else max(left, 0.0),
             )
             bags = None
-            if setting.is_bagged:
+            if setting.method == "bagged_em":
                 bags = draw_bags(setting.data.rows, options.n_runs, self.rng)
             runs = train_runs(setting.data, options, self.rng, row_weight=bags)
             stopped = runs.history.stopped_because
@@ -311,29 +299,14 @@ class MixtureSearch:
             )
             if is_kept:
                 offer(setting.mixture, setting.valid)
-                self.trials.append(self._trial(setting))
+                self.trials.append(setting.trial)
                 if self.prefers_small:
                     row_log_p = log_mean(setting.log_p[setting.best])
-                    weight = setting.data.valid_weight
-                    self._candidates.append(_Candidate(self._choice(setting), row_log_p, weight))
+                    self._candidates.append((replace(setting, log_p=[]), row_log_p))
                 if self.on_trial is not None:
                     self.on_trial(self.trials[-1], words)
             if restart or self.stopped_because:
                 return
-
-    def _choice(self, setting: Setting) -> Choice:
-        return Choice(self._trial(setting), setting.data.single, setting.prior, setting.parts)
-
-    def _trial(self, setting: Setting) -> Trial:
-        return Trial(
-            setting.n_splits,
-            setting.n_components,
-            setting.n_runs,
-            setting.prior.strength,
-            setting.valid,
-            now() - self._started,
-            "tilted" if self.options.is_tilted else "bagged_em" if setting.is_bagged else "em",
-        )
 
 
 def _is_worth_growing(settings: list[Setting]) -> bool:

@@ -97,30 +97,21 @@ def share_flows(
     count = np.zeros(circuit.n_edges + circuit.vtree.n_nodes)
     for t, bits in enumerate(tables):
         try:
-            count += count_states(bits, circuit)
+            for _, states in _state_blocks(circuit, bits):
+                count += np.bincount(states.ravel(), minlength=len(count))
         except ImpossibleRowError as error:
             error.table = t
             raise
-    choices = choices_of(circuit, count, has_defaults)
-    return choices, [bags_of_states(choices, bits) for bits in tables]
-
-
-def count_states(bits: BitMatrix, circuit: Circuit, by_weight: bool = False) -> FloatArray:
-    """How many rows, or what weight of rows, make each choice, `(n_edges + n_vtree_nodes,)`."""
-    count = np.zeros(circuit.n_edges + circuit.vtree.n_nodes)
-    for weight, states in _state_blocks(circuit, bits):
-        each = np.broadcast_to(weight, states.shape).ravel() if by_weight else None
-        count += np.bincount(states.ravel(), weights=each, minlength=len(count))
-    return count
-
-
-def bags_of_states(choices: Choices, bits: BitMatrix) -> list[Bag]:
-    """The bags of one table."""
+    choices = _choices_of(circuit, count, has_defaults)
     is_listed = choices.is_listed
-    return [
-        bag_of(choices.state_of[states], is_listed, weight)
-        for weight, states in _state_blocks(choices.circuit, bits)
+    bags = [
+        [
+            bag_of(choices.state_of[states], is_listed, weight)
+            for weight, states in _state_blocks(circuit, bits)
+        ]
+        for bits in tables
     ]
+    return choices, bags
 
 
 def _state_blocks(circuit: Circuit, bits: BitMatrix) -> Iterator[tuple[FloatArray, IntArray]]:
@@ -141,7 +132,7 @@ def _state_blocks(circuit: Circuit, bits: BitMatrix) -> Iterator[tuple[FloatArra
         yield bits.weights[start:stop], np.where(has_choice[active], active, none)
 
 
-def choices_of(circuit: Circuit, count: FloatArray, has_defaults: bool) -> Choices:
+def _choices_of(circuit: Circuit, count: FloatArray, has_defaults: bool) -> Choices:
     """The states that occur, and the default of every place."""
     n_edges = circuit.n_edges
     edge = np.flatnonzero(count[:n_edges]).astype(np.int32)
@@ -281,7 +272,7 @@ class Ensemble:
         self.count: FloatArray = np.zeros(shape)
         self.total: FloatArray = np.zeros(shape[1])
         if counts is not None:
-            self.set_counts(*counts.arrays())
+            self.count[:], self.total[:] = counts.arrays()
         self._log_theta: FloatArray = np.zeros(shape)  # stays 0 for "no choice here"
         self._delta: AnyArray = np.zeros(shape, dtype=np.float32)  # to the default of the place
         self._base: AnyArray = np.zeros(shape[1], dtype=np.float32)  # all defaults, and the weight
@@ -294,11 +285,6 @@ class Ensemble:
     def counts(self) -> Counts:
         """A copy of the counts."""
         return Counts(self.count.copy(), self.total.copy())
-
-    def set_counts(self, count: FloatArray, total: FloatArray) -> None:
-        """Take over these counts."""
-        self.count[:] = count
-        self.total[:] = total
 
     def maximise(self) -> None:
         """M-step: the best parameters for the counts."""
@@ -393,14 +379,6 @@ class Ensemble:
         usual = choices.default[choices.default != NONE]
         self._base[:] = self._log_theta[usual].sum(axis=0) + mixture.log_weight
         self.find_differences()
-
-    def columns(self) -> tuple[AnyArray, AnyArray]:
-        """The parameters as `shares` needs them."""
-        return self._base, self._delta
-
-    def set_columns(self, base: AnyArray, delta: AnyArray) -> None:
-        """Take over the parameters of another ensemble."""
-        self._base, self._delta = base, delta
 
     def _log_weight(self) -> FloatArray:
         mass = self.total.reshape(-1, self.size)

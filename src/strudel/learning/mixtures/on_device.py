@@ -233,7 +233,8 @@ class EnsembleOnDevice:
         if isinstance(counts, CountsOnDevice):
             self.count, self.total = counts.count, counts.total
         elif counts is not None:
-            self.set_counts(*counts.arrays())
+            count, total = counts.arrays()
+            self.count, self.total = choices.numbers(count[choices.listed]), choices.numbers(total)
 
     @property
     def n_columns(self) -> int:
@@ -243,11 +244,6 @@ class EnsembleOnDevice:
     def counts(self) -> Counts:
         """The counts, on the device."""
         return CountsOnDevice(self.count, self.total, self.choices)
-
-    def set_counts(self, count: FloatArray, total: FloatArray) -> None:
-        """Take over these counts."""
-        self.count = self.choices.numbers(count[self.choices.listed])
-        self.total = self.choices.numbers(total)
 
     def maximise(self) -> None:
         """M-step: the best parameters for the counts, in float64."""
