@@ -26,13 +26,6 @@ from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix, pack_rows
-from strudel.learning.growing.copies import (
-    clone,
-    clone_deeply,
-    copy_below,
-    n_sums_below,
-    unshare_after_split,
-)
 from strudel.learning.growing.growth import (
     ALIVE,
     EDGE,
@@ -53,7 +46,14 @@ from strudel.learning.growing.growth import (
     push_all,
     refresh_all,
 )
-from strudel.learning.growing.split import split
+from strudel.learning.growing.operations import (
+    clone,
+    clone_deeply,
+    copy_below,
+    n_sums_below,
+    split,
+    unshare_after_split,
+)
 from strudel.trees.vtree import Vtree
 
 _GROWING = ("node", "node_one", "node_zero", "node_copy", "node_found", "edge", "edge_copy", "heap")

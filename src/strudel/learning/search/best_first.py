@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from strudel._numba import kernel, lowest_bit, popcount, run_blocks
+from strudel._numba import kernel, lowest_bit, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.data.bits import x_log_x_in, x_log_x_table
 from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation
@@ -58,14 +58,9 @@ class BestFirstSearch(ScoredSearch):
     PREFERS_CLONES = True
 
     def __init__(
-        self,
-        growing: GrowingCircuit,
-        *,
-        clones: bool = True,
-        min_rows: float = 20.0,
-        gains: Gains | None = None,
+        self, growing: GrowingCircuit, *, clones: bool = True, min_rows: float = 20.0
     ) -> None:
-        self.gains = gains or Gains(growing)
+        self.gains = Gains(growing)
         super().__init__(growing, clones=clones, min_rows=min_rows)
 
     def _best_clones(self, nodes: AnyArray) -> None:
@@ -144,7 +139,7 @@ class Gains:
         self._clone_room = clone_room(g)
         self._pair_room = pair_room(g.train_active.shape[1])
         self._ranks = row_ranks(g.train_words)
-        self._split_room = split_room(g, N_LANES, self._ranks)
+        self._split_room = split_room(g, self._ranks)
 
     def of_clones(self, nodes: AnyArray, node_score: FloatArray, node_edge: IntArray) -> None:
         """Score the best clone of each of these sums that has one."""
@@ -153,17 +148,10 @@ class Gains:
         g.size[STAMP] += 1
         g.node["stamp"][nodes] = g.size[STAMP]
         for v in np.unique(g.node["vtree"][nodes]):
-            score_clones(
-                g,
-                v,
-                g.size[STAMP],
-                self.table,
-                self.unit,
-                self._pair_room,
-                self._clone_room,
-                node_score,
-                node_edge,
-            )
+            _score_clones(
+                g, v, self.table, self.unit, self._pair_room, self._clone_room,
+                node_score, node_edge,
+            )  # fmt: skip
 
     def of_splits(
         self,
@@ -180,7 +168,7 @@ class Gains:
 
         def score(part: slice) -> None:
             lane = part.start
-            score_splits(
+            _score_splits(
                 g, shares[lane], self.table, self.least_gain, room, lane, edge_score, edge_place
             )
 
@@ -191,17 +179,14 @@ class Gains:
         self._have_room()
         g, room = self.growing.growth, self._split_room
         score, place = np.empty(len(g.edge)), np.empty(len(g.edge), dtype=np.int32)
-        score_splits(g, np.array([edge]), self.table, self.least_gain, room, 0, score, place)
+        _score_splits(g, np.array([edge]), self.table, self.least_gain, room, 0, score, place)
         return int(place[edge])
 
     def _have_room(self) -> None:
         """Keep the working memory as large as the circuit has become."""
         g = self.growing.growth
         if len(self._clone_room.gain) < len(g.edge) or self._split_room.seen.shape[1] < len(g.node):
-            self._clone_room, self._split_room = (
-                clone_room(g),
-                split_room(g, N_LANES, self._ranks),
-            )
+            self._clone_room, self._split_room = clone_room(g), split_room(g, self._ranks)
 
 
 class PairRoom(NamedTuple):
@@ -213,7 +198,7 @@ class PairRoom(NamedTuple):
 
 
 class CloneRoom(NamedTuple):
-    """What `best_clones` works in; as it should be again afterwards."""
+    """What `_score_clones` works in; as it should be again afterwards."""
 
     gain: AnyArray  # (n_edges,) int64 0
     occupied: IntArray  # (n_edges,) 0
@@ -243,31 +228,14 @@ def clone_room(g: Growth) -> CloneRoom:
 
 
 @kernel
-def score_clones(
-    g: Growth,
-    c: int,
-    wanted: int,
-    table: FloatArray,
-    unit: float,
-    pairs: PairRoom,
-    room: CloneRoom,
-    node_score: FloatArray,
-    node_edge: IntArray,
-) -> None:
-    """The best context of every sum at vtree node c with stamp `wanted`, and its score."""
-    n_pairs = count_pairs(g, c, wanted, pairs)
-    best_clones(g, pairs, n_pairs, table, unit, room, node_score, node_edge)
-
-
-@kernel
-def count_pairs(g: Growth, c: int, wanted: int, room: PairRoom) -> int:
-    """Count the pairs (context, edge) of the sums at vtree node c with stamp `wanted`.
+def _count_pairs(g: Growth, c: int, room: PairRoom) -> int:
+    """Count the pairs (context, edge) of the sums at vtree node c with the stamp.
 
     A context is an edge above through which some of the sum's rows come: an edge that leads to it,
     or, where that one is the only edge of its sum, the next edge further up that is a choice.
-    Returns the number of pairs, which are in `slots`; NONE (the room is spoilt) for lack of room.
+    Returns the number of pairs, which are in `slots`.
     """
-    top = g.vtree[c]["parent"]
+    top, wanted = g.vtree[c]["parent"], g.size[STAMP]
     if top == NONE:
         return 0
     active = g.train_active
@@ -292,8 +260,6 @@ def count_pairs(g: Growth, c: int, wanted: int, room: PairRoom) -> int:
         while keys[i] != NONE and keys[i] != key:
             i = (i + 1) & mask
         if keys[i] == NONE:
-            if n_slots == len(slots):
-                return NONE
             keys[i] = key
             counts[i] = 0.0
             slots[n_slots] = i
@@ -303,21 +269,22 @@ def count_pairs(g: Growth, c: int, wanted: int, room: PairRoom) -> int:
 
 
 @kernel
-def best_clones(
+def _score_clones(
     g: Growth,
-    pairs: PairRoom,
-    n_pairs: int,
+    c: int,
     table: FloatArray,
     unit: float,
+    pairs: PairRoom,
     room: CloneRoom,
     node_score: FloatArray,
     node_edge: IntArray,
 ) -> None:
-    """For every sum at one vtree node: its best context, and the gain of a copy per parameter.
+    """For every sum at vtree node c with the stamp: its best context, and the gain per parameter.
 
     The pairs may come in any order, since gains are added up as whole numbers: a nat is `unit` of
-    them. The pairs are removed from their room.
+    them. Both rooms are left as they were.
     """
+    n_pairs = _count_pairs(g, c, pairs)
     keys, counts, slots = pairs.keys, pairs.counts, pairs.slots
     gain, occupied, target, contexts = room.gain, room.occupied, room.target, room.contexts
     n_contexts = 0
@@ -371,36 +338,32 @@ class SplitRoom(NamedTuple):
     rows: IntArray  # (n_lanes, n_rows)
 
 
-def split_room(g: Growth, n_lanes: int, rank: IntArray) -> SplitRoom:
+def split_room(g: Growth, rank: IntArray) -> SplitRoom:
     """Room for a circuit as large as `g` may become before it moves."""
     n_nodes, n_edges, n_rows = len(g.node), len(g.edge), g.train_active.shape[1]
     return SplitRoom(
         rank=rank,
-        seen_rank=np.zeros((n_lanes, n_rows), dtype=np.bool_),
-        local=np.full((n_lanes, n_edges), NONE, dtype=np.int32),
-        local_node=np.full((n_lanes, n_nodes), NONE, dtype=np.int32),
-        seen=np.zeros((n_lanes, n_nodes), dtype=np.int32),
-        round=np.zeros(n_lanes, dtype=np.int32),
-        rows=np.empty((n_lanes, n_rows), dtype=np.int32),
+        seen_rank=np.zeros((N_LANES, n_rows), dtype=np.bool_),
+        local=np.full((N_LANES, n_edges), NONE, dtype=np.int32),
+        local_node=np.full((N_LANES, n_nodes), NONE, dtype=np.int32),
+        seen=np.zeros((N_LANES, n_nodes), dtype=np.int32),
+        round=np.zeros(N_LANES, dtype=np.int32),
+        rows=np.empty((N_LANES, n_rows), dtype=np.int32),
     )
 
 
 def row_ranks(words: WordArray) -> IntArray:
-    """The rank of every row's number; equal rows have the same."""
-    return np.unique(row_numbers(words), return_inverse=True)[1].astype(np.int32)
-
-
-def row_numbers(words: WordArray) -> WordArray:
-    """A number for every row that looks random, and is the same for equal rows."""
+    """The rank of a number for every row that looks random; equal rows have the same."""
     number = np.zeros(len(words), dtype=np.uint64)
     for w in range(words.shape[1]):
         number = (number ^ words[:, w]) * np.uint64(0x9E3779B97F4A7C15)
         number ^= number >> np.uint64(32)
-    return number * np.uint64(0xD6E8FEB86659FD93)
+    number *= np.uint64(0xD6E8FEB86659FD93)
+    return np.unique(number, return_inverse=True)[1].astype(np.int32)
 
 
 @kernel
-def score_splits(
+def _score_splits(
     g: Growth,
     edges: AnyArray,
     table: FloatArray,
@@ -425,41 +388,27 @@ def _score_split(
     rows = rows[: rows_through(g.train_active[v], edge, rows)]
     first, last = g.vtree[v]["first"], g.vtree[v]["last"]
     mask = undecided(g, edge, True)
-    default = places_in(mask)[0]
     gains = np.full(last - first, -np.inf)
     costs = np.ones(last - first)
-    if has_many_places(mask):
+    places = places_in(mask)
+    if len(places) > MOST_PLACES:  # keep those whose rarer value is most frequent
         one = np.zeros(last - first)
         total = count_ones(g, rows, mask, first, one)
-        keep_balanced(one, total, first, mask, gains, costs)
+        for place in places:
+            gains[place - first] = min(one[place - first], total - one[place - first])
+        _keep_best(MOST_PLACES, first, mask, gains, costs)
     if len(rows) > LONG:
         some = _some_rows(rows, room.rank, room.seen_rank[lane])
         if len(some) > 0:
             split_gains(g, v, some, mask, True, table, least, local, local_node, gains, costs)
-            keep_best(SHORT_LIST, first, mask, gains, costs)
+            _keep_best(SHORT_LIST, first, mask, gains, costs)
     split_gains(g, v, rows, mask, False, table, least, local, local_node, gains, costs)
-    return best_split(g, edge, default, gains, costs, room.seen[lane], room.round, lane)
-
-
-@kernel
-def best_split(
-    g: Growth,
-    edge: int,
-    place: int,
-    gains: FloatArray,
-    costs: FloatArray,
-    seen: IntArray,
-    round: IntArray,
-    lane: int,
-) -> tuple[float, int]:
-    """The best place by gain for what it costs, copied edges included; `place` if none gains."""
-    first = g.vtree[g.node[g.edge[edge]["parent"]]["vtree"]]["first"]
-    best_score, best_place = -np.inf, place
-    for _ in range(N_PRICED):
+    best_score, best_place = -np.inf, places[0]
+    for _ in range(N_PRICED):  # by gain for what it costs, copied edges included
         i, gain = _take_best(gains, costs)
         if gain > 0.0:
-            round[lane] += 1
-            n_edges = _n_copied(g, edge, first + i, seen, round[lane])
+            room.round[lane] += 1
+            n_edges = _n_copied(g, edge, first + i, room.seen[lane], room.round[lane])
             score = gain / (costs[i] + EDGE_PRICE * n_edges)
             if score > best_score or (score == best_score and first + i < best_place):
                 best_score, best_place = score, first + i
@@ -495,31 +444,7 @@ def _some_rows(rows: IntArray, rank: IntArray, seen: AnyArray) -> IntArray:
 
 
 @kernel
-def has_many_places(mask: WordArray) -> bool:
-    """Whether there are more places than are compared."""
-    n_places = 0
-    for word in mask:
-        n_places += popcount(word)
-    return n_places > MOST_PLACES
-
-
-@kernel
-def keep_balanced(
-    one: FloatArray,
-    total: float,
-    first: int,
-    mask: WordArray,
-    balance: FloatArray,
-    costs: FloatArray,
-) -> None:
-    """Of very many places keep those whose rarer value is most frequent; others gain little."""
-    for place in places_in(mask):
-        balance[place - first] = min(one[place - first], total - one[place - first])
-    keep_best(MOST_PLACES, first, mask, balance, costs)
-
-
-@kernel
-def keep_best(
+def _keep_best(
     n_places: int, first: int, mask: WordArray, gains: FloatArray, costs: FloatArray
 ) -> None:
     """Keep this many places in the mask, the best; then gains and costs are as at the beginning."""
@@ -587,7 +512,15 @@ def split_gains(
     first = g.vtree[v]["first"]
     one = np.zeros(len(gains))
     total = count_ones(g, rows, mask, first, one)
-    usable = start_gains(one, total, first, mask, table, gains)
+    usable = mask.copy()  # the places where both values occur
+    for place in places_in(mask):  # what the choice between both contributes
+        x = one[place - first]
+        if x == 0.0 or x == total:
+            usable[place // 64] &= ~(np.uint64(1) << np.uint64(place % 64))
+        else:
+            gains[place - first] = (
+                x_log_x_in(table, x) + x_log_x_in(table, total - x) - x_log_x_in(table, total)
+            )
     column = np.empty(len(gains), dtype=np.int32)
     pending: list[Any] = [np.int64(g.vtree[v]["left"]), np.int64(g.vtree[v]["right"])]
     masks = [usable, usable]
@@ -603,7 +536,7 @@ def split_gains(
         edges, here, hist = histogram(g, u, rows, mask, first, column, len(places), local, True)
         if len(edges) == 0:
             continue
-        below = add_gains(
+        below = _add_gains(
             g, u, edges, here, hist, places, is_part, table, least, first, local_node, gains, costs
         )
         if g.vtree[u]["left"] != NONE:
@@ -611,28 +544,6 @@ def split_gains(
             pending.append(np.int64(g.vtree[u]["right"]))
             masks.append(below)
             masks.append(below)
-
-
-@kernel
-def start_gains(
-    one: FloatArray,
-    total: float,
-    first: int,
-    mask: WordArray,
-    table: FloatArray,
-    gains: FloatArray,
-) -> WordArray:
-    """What the choice between both values contributes; returns the places where both occur."""
-    usable = mask.copy()
-    for place in places_in(mask):
-        x = one[place - first]
-        if x == 0.0 or x == total:
-            usable[place // 64] &= ~(np.uint64(1) << np.uint64(place % 64))
-        else:
-            gains[place - first] = (
-                x_log_x_in(table, x) + x_log_x_in(table, total - x) - x_log_x_in(table, total)
-            )
-    return usable
 
 
 @kernel
@@ -702,7 +613,7 @@ def _sort(edges: IntArray) -> bool:
 
 
 @kernel
-def add_gains(
+def _add_gains(
     g: Growth,
     u: int,
     edges: IntArray,

@@ -267,22 +267,16 @@ def score_whole(
     total = 0
     for i in range(n_rows):
         total += int(weight[rows[i]])
-    first_word, last_word = places[0] // 64, places[m - 1] // 64
-    n_words = last_word - first_word + 1
-
+    first_word, local, keep = _words_of(places)
+    n_words = len(keep)
     single = np.zeros(m, dtype=np.int64)
     n_row_words = (n_rows + 63) // 64
     if is_unit:
-        gather_columns(words, rows, places, columns)
+        _gather_columns(words, rows, places, columns)
         for i in range(m):
             for w in range(n_row_words):
                 single[i] += popcount(columns[i, w])
     else:
-        local = np.empty(n_words * 64, dtype=np.int32)
-        keep = np.zeros(n_words, dtype=np.uint64)
-        for i in range(m):
-            local[places[i] - first_word * 64] = i
-            keep[places[i] // 64 - first_word] |= np.uint64(1) << np.uint64(places[i] % 64)
         for k in range(n_rows):
             s = rows[k]
             for w in range(n_words):
@@ -292,15 +286,10 @@ def score_whole(
                     word &= word - np.uint64(1)
 
     flip = np.zeros(n_words, dtype=np.uint64)
-    keep = np.zeros(n_words, dtype=np.uint64)
-    local = np.empty(n_words * 64, dtype=np.int32)
     for i in range(m):
-        w, bit = places[i] // 64 - first_word, np.uint64(1) << np.uint64(places[i] % 64)
-        local[places[i] - first_word * 64] = i
-        keep[w] |= bit
         if 2 * single[i] > total:
             single[i] = total - single[i]
-            flip[w] |= bit
+            flip[places[i] // 64 - first_word] |= np.uint64(1) << np.uint64(places[i] % 64)
     n_visits = 0  # pairs of ones over all rows
     for k in range(n_rows):
         ones = 0
@@ -341,7 +330,20 @@ def score_whole(
 
 
 @kernel
-def gather_columns(words: WordArray, rows: IntArray, places: IntArray, columns: WordArray) -> None:
+def _words_of(places: IntArray) -> tuple[int, IntArray, WordArray]:
+    """The first word with a place; the number of every place; a bit for each in the words."""
+    first_word = places[0] // 64
+    n_words = places[-1] // 64 - first_word + 1
+    local = np.empty(n_words * 64, dtype=np.int32)
+    keep = np.zeros(n_words, dtype=np.uint64)
+    for i in range(len(places)):
+        local[places[i] - first_word * 64] = i
+        keep[places[i] // 64 - first_word] |= np.uint64(1) << np.uint64(places[i] % 64)
+    return first_word, local, keep
+
+
+@kernel
+def _gather_columns(words: WordArray, rows: IntArray, places: IntArray, columns: WordArray) -> None:
     """Turn the listed rows into packed columns, one per place, by 64 x 64 transposition."""
     square = np.empty(64, dtype=np.uint64)
     m = len(places)
@@ -456,9 +458,7 @@ def _add_visited_pairs(
     for k in range(len(rows)):
         s = rows[k]
         w_s = int(weight[s])
-        if (
-            w_s == 0
-        ):  # a pair is new when its count is zero, so rows that count nothing must not touch it
+        if w_s == 0:  # a pair is new when its count is zero: such rows must not touch it
             continue
         n_ones = 0
         for w in range(len(keep)):
@@ -520,13 +520,8 @@ def score_real(
     are visited. The product of two matrices of ones and weights took 3 to 30 times as long.
     """
     m = len(places)
-    first_word = places[0] // 64
-    n_words = places[m - 1] // 64 - first_word + 1
-    local = np.empty(n_words * 64, dtype=np.int32)  # number of a place among those at hand
-    keep = np.zeros(n_words, dtype=np.uint64)
-    for i in range(m):
-        local[places[i] - first_word * 64] = i
-        keep[places[i] // 64 - first_word] |= np.uint64(1) << np.uint64(places[i] % 64)
+    first_word, local, keep = _words_of(places)
+    n_words = len(keep)
     total = 0.0
     single = np.zeros(m)
     for s in rows:

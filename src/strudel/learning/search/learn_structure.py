@@ -3,7 +3,7 @@
 In:  training and validation rows.
 Out: the best circuit seen, with its parameters, and the `History` of the search.
 
-A `Run` does one operation after another and can be continued; of several, a race continues the
+`Grown` does one operation after another and can be continued; of several, a race continues the
 best.
 
 Hierarchical smoothing: a copy keeps, as the mean of a Dirichlet prior, the exact conditional
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,11 +40,10 @@ from strudel.learning.options import (
     LearnPSDD,
     Race,
     SearchOptions,
-    VariableScore,
 )
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.progress import History, offer
-from strudel.learning.search.best_first import BestFirstSearch, Gains
+from strudel.learning.search.best_first import BestFirstSearch
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.learning.search.learnpsdd import LearnPsddSearch
 from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
@@ -143,32 +142,6 @@ def learn_structure(
         return grown.best()
 
 
-class Grown(NamedTuple):
-    """What a search has seen."""
-
-    train: BitMatrix  # rows as the search saw them, equal ones merged
-    growing: GrowingCircuit  # knows every circuit up to the best one
-    history: History
-    operations: list[Operation]
-    make: Callable[..., GrowingCircuit]  # gives the growing circuit before the first of them
-    search: SearchOptions  # the one that won, if several were compared
-    run: Run
-
-    def continue_until(
-        self, search: SearchOptions, on_split: Callable[[History], None] | None = None
-    ) -> None:
-        """Go on until the bounds in `search` say stop; `growing` and `history` then know more."""
-        self.run.continue_until(search, on_split)
-
-    def best(self) -> tuple[Circuit, History]:
-        """The best circuit with its parameters, and the history that led there."""
-        search = self.search
-        if search.smoothing == "hierarchical":
-            return shrink(self.make, self.operations, self.history)
-        best = self.growing.snapshot(self.history.best)
-        return fit_parameters(best, self.train, pseudocount=search.pseudocount), self.history
-
-
 def grow(
     train: BitMatrix | ArrayLike,
     valid: BitMatrix | ArrayLike | None,
@@ -182,12 +155,12 @@ def grow(
     started = now()
     rng = np.random.default_rng(rng)
     train_bits = as_bits(train)
-    valid_bits = _empty_like(train_bits) if valid is None else as_bits(valid)
-    check_rows(train_bits, valid_bits, search)
+    nothing = BitMatrix(np.zeros((train_bits.n_vars, 0), dtype=np.uint64), 0)
+    valid_bits = nothing if valid is None else as_bits(valid)
+    _check_rows(train_bits, valid_bits, search)
     kind = search.search
     if start is not None:
-        check_start(start, train_bits, valid_bits)
-    check_codes(search, train_bits, valid_bits)
+        _check_start(start, train_bits, valid_bits)
     train_bits, valid_bits = merge_if_it_pays(train_bits), merge_if_it_pays(valid_bits)
 
     room = FEWEST_NODES
@@ -215,15 +188,13 @@ def grow(
         partial(make, start or first_circuit(train_bits, entrant, rng)) for entrant in searches
     ]
     runs = [
-        Run(one, entrant, rng, started, train_bits)
+        Grown(one, entrant, rng, started, train_bits)
         for one, entrant in zip(makes, searches, strict=True)
     ]
-    run = runs[0]
     if len(runs) > 1:
-        run = race(runs, search, on_split)
-    else:
-        run.continue_until(search, on_split)
-    return Grown(train_bits, run.growing, run.history, run.operations, run.make, run.search, run)
+        return race(runs, search, on_split)
+    runs[0].continue_until(search, on_split)
+    return runs[0]
 
 
 def entrants(search: SearchOptions, n_vars: int, *, has_start: bool = False) -> list[SearchOptions]:
@@ -304,7 +275,7 @@ def _vtree_alpha(search: SearchOptions) -> float:
     return 0.0 if isinstance(search.search, LearnPSDD) else search.alpha
 
 
-def check_start(start: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
+def _check_start(start: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
     """Refuse a circuit that cannot be grown, or that excludes a row it should learn from."""
     if start.n_vars != train.n_vars:
         raise ValueError(
@@ -326,25 +297,13 @@ def check_start(start: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
             )
 
 
-def check_codes(search: SearchOptions, train: BitMatrix, valid: BitMatrix) -> None:
-    """Refuse rows with a code that stands for no value of its column."""
-    if search.columns is not None:
-        columns = complete_columns(search.columns, train.n_vars)
-        column_values(train, columns)
-        column_values(valid, columns, "validation")
-
-
 def impossible_rows(circuit: Circuit, bits: BitMatrix) -> AnyArray:
     """The rows that no parameters of a deterministic circuit make possible."""
     no_choice = circuit.with_parameters(np.zeros(circuit.n_edges))
     return np.flatnonzero(flow_log_likelihood(no_choice, bits) == -np.inf)
 
 
-def _empty_like(bits: BitMatrix) -> BitMatrix:
-    return BitMatrix(np.zeros((bits.n_vars, 0), dtype=np.uint64), 0)
-
-
-def check_rows(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
+def _check_rows(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
     """Refuse rows from which a search cannot learn, or that would never stop it."""
     if train.total_weight == 0.0 or train.n_vars == 0:
         raise ValueError("Learning needs a column, and at least one row with a positive weight.")
@@ -359,26 +318,30 @@ def check_rows(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> Non
             "search and a vtree."
         )
     search.check_ends(has_valid=valid.total_weight > 0.0)
+    if search.columns is not None:  # a code may stand for no value of its column
+        columns = complete_columns(search.columns, train.n_vars)
+        column_values(train, columns)
+        column_values(valid, columns, "validation")
 
 
-class Run:
-    """A greedy or best-first search, or LearnPSDD, that can be continued."""
+class Grown:
+    """A greedy or best-first search, or LearnPSDD, and what it has seen; it can be continued."""
 
     def __init__(
         self,
         make: Callable[..., GrowingCircuit],
         search: SearchOptions,
         rng: np.random.Generator,
-        started: float | None = None,
-        train: BitMatrix | None = None,
+        started: float,
+        train: BitMatrix,
     ) -> None:
-        self.make = make
+        self.make = make  # gives the growing circuit before the first operation
         self.search = search
         self.rng = rng
-        self._rows = train
+        self.train = train  # rows as the search sees them, equal ones merged
         self.history = History(started)
         self.operations: list[Operation] = []
-        self.growing = make()
+        self.growing = make()  # knows every circuit up to the best one
         self.history.add(self.growing)
         self._next: Callable[[], Operation | None] | None = None
 
@@ -388,36 +351,30 @@ class Run:
         """Do one operation after another until the bounds in `search` say stop."""
         self.history.stopped_because = ""
         try:
-            if self._next is None:
-                self._next = self._chooser()
-            self._search(self._next, search, on_split)
+            self._next = self._next or self._chooser()
+            while not self.history.is_finished(search):
+                operation = self._next()
+                if operation is None:
+                    self.history.stopped_because = "nothing left to split"
+                    return
+                apply(self.growing, operation)
+                self.operations.append(operation)
+                self.history.add(self.growing)
+                offer(self._best_circuit, self.best_likelihood)
+                if on_split is not None:
+                    on_split(self.history)
         except KeyboardInterrupt:
             self.history.stopped_because = "interrupted"
 
-    def _search(
-        self,
-        find: Callable[[], Operation | None],
-        search: SearchOptions,
-        on_split: Callable[[History], None] | None,
-    ) -> None:
-        while not self.history.is_finished(search):
-            operation = find()
-            if operation is None:
-                self.history.stopped_because = "nothing left to split"
-                return
-            apply(self.growing, operation)
-            self.operations.append(operation)
-            self.history.add(self.growing)
-            if self._rows is not None:
-                offer(self.best_circuit, self.best_likelihood)
-            if on_split is not None:
-                on_split(self.history)
+    def best(self) -> tuple[Circuit, History]:
+        """The best circuit with its parameters, and the history that led there."""
+        if self.search.smoothing == "hierarchical":
+            return shrink(self.make, self.operations, self.history)
+        return self._best_circuit(), self.history
 
-    def best_circuit(self) -> Circuit:
-        """The best circuit so far, with parameters in closed form."""
-        assert self._rows is not None
+    def _best_circuit(self) -> Circuit:
         best = self.growing.snapshot(self.history.best)
-        return fit_parameters(best, self._rows, pseudocount=self.search.pseudocount)
+        return fit_parameters(best, self.train, pseudocount=self.search.pseudocount)
 
     @property
     def best_likelihood(self) -> float:
@@ -428,39 +385,30 @@ class Run:
         """What says which operation comes next."""
         growing, rng, kind = self.growing, self.rng, self.search.search
         if isinstance(kind, BestFirst):
-            return BestFirstSearch(growing, clones=kind.clones, gains=self._gains()).next
+            return BestFirstSearch(growing, clones=kind.clones).next
         if isinstance(kind, LearnPSDD):
             return LearnPsddSearch(growing, kind).next
-        pick_place = self._place_picker(kind.variable_score)
+        picker = VariablePicker(growing, kind.variable_score, self.search.alpha)
 
         def next_split() -> Operation | None:
             edge = pick_edge(growing, kind.edge_score, rng, kind.tie_rule)
-            return None if edge is None else Operation(edge, pick_place(edge))
+            return None if edge is None else Operation(edge, picker.pick(edge, rng))
 
         return next_split
 
-    def _place_picker(self, score: VariableScore) -> Callable[[int], int]:
-        """What chooses the place at which an edge is split."""
-        picker = VariablePicker(self.growing, score, self.search.alpha)
-        return lambda edge: picker.pick(edge, self.rng)
-
-    def _gains(self) -> Gains:
-        """What scores splits and clones for best-first search."""
-        return Gains(self.growing)
-
 
 def race(
-    runs: list[Run],
+    runs: list[Grown],
     search: SearchOptions,
     on_split: Callable[[History], None] | None = None,
-) -> Run:
+) -> Grown:
     """Race several runs; in every round the better half continues.
 
     The likelihood of the first circuit does not show which start is best; a few hundred operations
     do. The last run continues to its end. If there is a time limit, those that were left behind
     use what remains of it, the best first.
     """
-    left_behind: list[Run] = []
+    left_behind: list[Grown] = []
     for n_operations in ROUNDS:
         share = SHARE / len(runs)
         for run in runs:
@@ -477,7 +425,7 @@ def race(
         n_kept = (len(runs) + 1) // 2
         left_behind = runs[n_kept:] + left_behind
         del runs[n_kept:]
-    ended: list[Run] = []
+    ended: list[Grown] = []
     for run in runs + left_behind:
         if ended and (search.max_seconds is None or run.history.elapsed >= search.max_seconds):
             break
@@ -488,7 +436,7 @@ def race(
     return max(ended, key=lambda run: run.best_likelihood)
 
 
-def _stopped(runs: list[Run]) -> Run:
+def _stopped(runs: list[Grown]) -> Grown:
     """The best run after an interrupt."""
     best = max(runs, key=lambda run: run.best_likelihood)
     best.history.stopped_because = "interrupted"
