@@ -48,7 +48,6 @@ from strudel.circuits.mixture import Mixture
 from strudel.circuits.passes import encode
 from strudel.data.bits import merge_equal_rows
 from strudel.errors import AlikeComponentsWarning
-from strudel.learning.incomplete import PartialRows
 from strudel.learning.mixtures.choose import (
     INDEPENDENT,
     MOST_NUMBERS,
@@ -614,7 +613,6 @@ def _learn_from_pairs(
         values, weight = column_values(rows.train, columns), rows.train.weights
     else:
         known = rows.gaps.train_rows
-        assert isinstance(known, PartialRows)
         values, weight = column_values(known.evidence, columns), known.weight
     return learn_pair_components(
         values, weight, columns, vtree, n_components=size, rng=rows.rng, clock=clock
@@ -624,7 +622,8 @@ def _learn_from_pairs(
 def _average_kinds(
     rows: Prepared, first: LearnedMixture, groups: list[Group], pairs: PairComponents | None
 ) -> LearnedMixture:
-    weight = _valid_weight(rows)
+    known = None if rows.gaps is None else rows.gaps.valid_rows
+    weight: FloatArray = rows.valid.weights if known is None else known.weight
     if "tilted" in [group.kind for group in groups]:
         groups = that_count(groups, weight, ["em"], VIRTUAL_ROWS)
     kept, shares = that_matter(groups, shares_of(groups, weight, VIRTUAL_ROWS))
@@ -651,7 +650,6 @@ def _share_of_pairs(rows: Prepared, smooth: Mixture, pairs: PairComponents) -> f
     if rows.gaps is None:
         codes, weight = encode(rows.train.unpack().astype(np.float64)), rows.train.weights
     else:
-        assert isinstance(rows.gaps.train_rows, PartialRows)
         codes, weight = rows.gaps.train_rows.codes, rows.gaps.train_rows.weight
     found = check_codes(smooth.with_table_code(rows.encoder.code_), codes, weight)
     return MOST_OF_PAIRS if found.lost else OF_PAIRS
@@ -659,23 +657,12 @@ def _share_of_pairs(rows: Prepared, smooth: Mixture, pairs: PairComponents) -> f
 
 def _group(rows: Prepared, kind: str, n_splits: int, mixture: Mixture) -> Group:
     """A mixture with the log-likelihoods of what is known of the validation rows."""
-    if rows.gaps is None:
+    known = None if rows.gaps is None else rows.gaps.valid_rows
+    if known is None:
         log_p = rows_log_likelihood(mixture, rows.valid.unpack(), rows.device)
     else:
-        assert isinstance(rows.gaps.valid_rows, PartialRows)
-        log_p = log_probabilities(mixture, rows.gaps.valid_rows.evidence, "fit")
+        log_p = log_probabilities(mixture, known.evidence, "fit")
     return Group(kind, n_splits, mixture, log_p)
-
-
-def _valid_weight(rows: Prepared) -> FloatArray:
-    """Weights of the same rows."""
-    weight: FloatArray
-    if rows.gaps is None:
-        weight = rows.valid.weights
-    else:
-        assert isinstance(rows.gaps.valid_rows, PartialRows)
-        weight = rows.gaps.valid_rows.weight
-    return weight
 
 
 def _parts(groups: Sequence[Group], shares: FloatArray) -> dict[str, Any]:

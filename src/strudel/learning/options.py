@@ -390,9 +390,7 @@ class EMMethod(Method):
 
     def check(self) -> None:
         """Refuse values that no option of this kind may have."""
-        for name in ("n_init", "max_iter", "patience"):
-            check_count(name, getattr(self, name))
-        check_size("tol", self.tol)
+        self.mixture_options()
 
 
 @dataclass(kw_only=True)
@@ -423,8 +421,6 @@ class EM(EMMethod):
         """Refuse values that no option of this kind may have."""
         super().check()
         check_count("n_runs", self.n_runs, may_be_none=True)
-        check_count("max_rounds", self.max_rounds)
-        check_choice("init_params", self.init_params, get_args(InitParams))
 
 
 @dataclass(kw_only=True)
@@ -448,7 +444,6 @@ class BaggedEM(EMMethod):
         """Refuse values that no option of this kind may have."""
         super().check()
         check_count("n_bags", self.n_bags)
-        check_choice("init_params", self.init_params, get_args(InitParams))
 
 
 @dataclass(kw_only=True)

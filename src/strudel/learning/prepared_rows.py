@@ -61,6 +61,7 @@ CONTINUED = {
     "must": "be possible under the circuit of the last fit, from which warm_start continues",
     "advice": "Leave such rows out, or start again with warm_start=False.",
 }
+SHOWN = 8  # values of a violating row that an error quotes
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,9 +426,6 @@ def _describe(X: ByteArray) -> dict[str, Any]:
     digest = hashlib.sha256(packed.tobytes()).hexdigest()
     facts = {"rows": X.shape[0], "columns": X.shape[1], "sha256": digest}
     return facts | {"unknown": n_unknown} if n_unknown else facts
-
-
-SHOWN = 8  # values of a violating row that an error quotes
 
 
 def check_vtree(vtree: Any, constraint: Any) -> None:

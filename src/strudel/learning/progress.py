@@ -37,6 +37,15 @@ from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.options import MixtureOptions, SearchOptions
 
 SECONDS = 60.0  # between two writes, at least
+SECONDS_BETWEEN_LINES = 1.0
+SECONDS_BEFORE, SECONDS_BETWEEN = 2.0, 0.25  # of the line that is rewritten
+IN_WORDS = {
+    "compiling": "compiling, once per installation",
+    "structure": "growing the structure",
+    "choice": "comparing settings",
+    "training": "training",
+    "blocks": "counting all rows",
+}
 
 
 class BestSoFar:
@@ -295,17 +304,6 @@ class MixtureHistory(Record):
         elif options.max_seconds is not None and self.elapsed >= options.max_seconds:
             self.stopped_because = "max_seconds"
         return self.stopped_because != ""
-
-
-SECONDS_BETWEEN_LINES = 1.0
-SECONDS_BEFORE, SECONDS_BETWEEN = 2.0, 0.25  # of the line that is rewritten
-IN_WORDS = {
-    "compiling": "compiling, once per installation",
-    "structure": "growing the structure",
-    "choice": "comparing settings",
-    "training": "training",
-    "blocks": "counting all rows",
-}
 
 
 @dataclass(frozen=True)

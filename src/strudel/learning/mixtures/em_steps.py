@@ -37,6 +37,8 @@ from strudel.data.bits import BitMatrix
 from strudel.errors import ImpossibleRowError
 
 BLOCK_ROWS = 2**15  # rows whose responsibilities are in memory together
+N_PARTS = 64  # pieces of equal work, for the threads to share
+NEGLIGIBLE = -30.0  # what is below exp(-30) of the largest responsibility counts as zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,10 +212,6 @@ def _fill_entries(
                 row_next[r] += 1
                 state_row[state_next[s]] = r
                 state_next[s] += 1
-
-
-N_PARTS = 64  # pieces of equal work, for the threads to share
-NEGLIGIBLE = -30.0  # what is below exp(-30) of the largest responsibility counts as zero
 
 
 @dataclass(frozen=True, eq=False)

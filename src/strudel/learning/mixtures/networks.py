@@ -45,6 +45,35 @@ from strudel.learning.options import Continuous, MixtureOptions
 from strudel.learning.progress import MixtureHistory, offer
 
 BLOCK_NUMBERS = 2**22  # of F, or of a product, that are in memory together
+LOWEST_START = -9.0  # of the first log-parameters: lower ones would be slow to rise
+RIDGE = 0.01  # of the regression that sets the last layer
+EDGE_OF_CUBE = 1e-6  # how near to it a point may come: the normal quantile stays below 5
+N_CHECKS = 40  # of the validation rows, in a run to its end
+CHECKED_POINTS = 1024  # while the network learns
+MOST_POINTS = 8192  # of one network
+IMITATED_POINTS = 4096  # where a network begins with the likeness of a mixture
+WARM_UP = 0.1  # share of the steps in which the rate rises
+WEIGHT_DECAY = 0.3  # nltcs and jester gain 0.004 and 0.03 nats against none
+ALIKE = 0.01  # nats that a row tells about its point, or fewer: all points are alike
+EARLY = 0.25  # share of the steps after which a network with points alike gives up
+MOST_JUDGED = 4096  # training rows that say so where there are no validation rows
+MOST_NUMBERS = 2**27  # likelihoods of rows under points, from which weights are found: 512 MiB
+WEIGHT_STEPS = 100  # of EM
+ENOUGH = 1e-3  # nats per row that are not worth more points
+# Moving 1,024 points gains 0.03 nats on audio; moving 4,096 only helps the validation rows.
+MOST_MOVED = 1024
+MOVES = 100  # steps of the points
+MOVED_ROWS = 512  # of a step
+MOVING_RATE = 0.01
+DROPPED = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)  # weight of all points that are left out
+PRICE = 1e-4  # nats per row that leaving out may cost
+# Where a network begins, and begins again if its points are alike: with the likeness of a mixture
+# by EM of so many components, or with random weights of the last layer, so much larger than usual.
+STARTS = (64, 8.0, 32.0)
+START_STEPS = 20  # of EM
+START_SHARE = 1 / 8  # of the time
+TRAIN_SHARE = 0.8  # of all the time; the rest is for the weights of the points
+FEW_MULTIPLICATIONS = 2**25  # of a product in a step: a second thread would hardly help
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +168,6 @@ class RowEdges:
             yield rows, self.some(rows).matrix() @ log_theta
 
 
-LOWEST_START = -9.0  # of the first log-parameters: lower ones would be slow to rise
-RIDGE = 0.01  # of the regression that sets the last layer
-EDGE_OF_CUBE = 1e-6  # how near to it a point may come: the normal quantile stays below 5
-
-
 @dataclass(frozen=True, eq=False)
 class Network:
     """Fully connected layers; the last one gives logits of all free edges."""
@@ -236,17 +260,6 @@ def _normal(uniform: Tensor) -> Tensor:
     return points
 
 
-N_CHECKS = 40  # of the validation rows, in a run to its end
-CHECKED_POINTS = 1024  # while the network learns
-MOST_POINTS = 8192  # of one network
-IMITATED_POINTS = 4096  # where a network begins with the likeness of a mixture
-WARM_UP = 0.1  # share of the steps in which the rate rises
-WEIGHT_DECAY = 0.3  # nltcs and jester gain 0.004 and 0.03 nats against none
-ALIKE = 0.01  # nats that a row tells about its point, or fewer: all points are alike
-EARLY = 0.25  # share of the steps after which a network with points alike gives up
-MOST_JUDGED = 4096  # training rows that say so where there are no validation rows
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
     """What a network learns from."""
@@ -303,12 +316,6 @@ class Training:
     def is_alike(self) -> bool:
         """Whether the points of the best network are alike."""
         return self.information < ALIKE
-
-    @property
-    def score(self) -> float:
-        """The best log-likelihood so far, of validation rows if there are any."""
-        best = self.history.last_row(self.history.best)
-        return float(best["train"] if math.isnan(best["valid"]) else best["valid"])
 
     def run(
         self,
@@ -436,18 +443,6 @@ def _epoch(weight: Tensor, batch_size: int, generator: Any) -> Tensor:
     place = (torch.arange(n_rows, device=weight.device) + start) * (total / n_rows)
     rows = torch.searchsorted(weight.cumsum(0), place, right=True).clamp(max=len(weight) - 1)
     return rows[torch.randperm(n_rows, generator=generator, device=weight.device)]
-
-
-MOST_NUMBERS = 2**27  # likelihoods of rows under points, from which weights are found: 512 MiB
-WEIGHT_STEPS = 100  # of EM
-ENOUGH = 1e-3  # nats per row that are not worth more points
-# Moving 1,024 points gains 0.03 nats on audio; moving 4,096 only helps the validation rows.
-MOST_MOVED = 1024
-MOVES = 100  # steps of the points
-MOVED_ROWS = 512  # of a step
-MOVING_RATE = 0.01
-DROPPED = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)  # weight of all points that are left out
-PRICE = 1e-4  # nats per row that leaving out may cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -610,15 +605,6 @@ class _Likelihoods:
         return weight * (self.relative.T @ ratio)
 
 
-# Where a network begins, and begins again if its points are alike: with the likeness of a mixture
-# by EM of so many components, or with random weights of the last layer, so much larger than usual.
-STARTS = (64, 8.0, 32.0)
-START_STEPS = 20  # of EM
-START_SHARE = 1 / 8  # of the time
-TRAIN_SHARE = 0.8  # of all the time; the rest is for the weights of the points
-FEW_MULTIPLICATIONS = 2**25  # of a product in a step: a second thread would hardly help
-
-
 def fit_continuous_mixture(
     circuit: Circuit,
     X: BitMatrix | ArrayLike,
@@ -672,7 +658,11 @@ class _Runs:
     def mixture(self, sizes: Sequence[int], rng: np.random.Generator) -> Mixture:
         """The mixture of the points of all networks."""
         if len(self.rows.edges.edge) == 0:  # there is one circuit, and one row
-            self._nothing_to_learn()
+            history = MixtureHistory()
+            history.add(0.0, np.nan if self.rows.valid is None else 0.0, 0.0)
+            history.stopped_because = "nothing left to gain"
+            if self.on_iteration is not None:
+                self.on_iteration(history)
             return as_mixture(self.rows.single)
         trained = self._train(rng)
         history = trained[-1].history
@@ -714,27 +704,20 @@ class _Runs:
             history.stopped_because = "interrupted"
         return points
 
-    def _nothing_to_learn(self) -> None:
-        history = MixtureHistory()
-        history.add(0.0, np.nan if self.rows.valid is None else 0.0, 0.0)
-        history.stopped_because = "nothing left to gain"
-        if self.on_iteration is not None:
-            self.on_iteration(history)
-
     def _train(self, rng: np.random.Generator) -> list[Training]:
         """All networks; an interrupt leaves those that are ready."""
         trained: list[Training] = []
         clock = self.clock.part(TRAIN_SHARE)
         try:
             for i in range(self.method.n_runs):
-                if clock.is_up and trained:
+                if trained and (
+                    clock.is_up or trained[-1].history.stopped_because == "interrupted"
+                ):
                     break
                 one = self._train_one(rng, clock.part(1 / (self.method.n_runs - i)))
-                if one.history.stopped_because == "interrupted" and trained:
+                if trained and one.history.stopped_because == "interrupted":
                     raise KeyboardInterrupt
                 trained.append(one)
-                if one.history.stopped_because == "interrupted":
-                    break
         except KeyboardInterrupt:
             if not trained:
                 raise
@@ -756,7 +739,7 @@ class _Runs:
                     self.on_iteration(latest)
 
             one.run(clock.left(), gives_up, on_check)
-            if best is None or not one.is_alike or one.score > best.score:
+            if best is None or not one.is_alike or one.history.best_score > best.history.best_score:
                 best = one
             if not one.is_alike or history.stopped_because in ("interrupted", "max_seconds"):
                 break
