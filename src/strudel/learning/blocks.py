@@ -44,6 +44,8 @@ from strudel.errors import (
     outer_stack_level,
 )
 from strudel.learning.incomplete import ExpectedFlows, PartialRows, Passes, maximise
+from strudel.learning.learn_mixture import MixtureTask
+from strudel.learning.mixtures.em import STRENGTHS
 from strudel.learning.mixtures.em_steps import (
     BLOCK_ROWS,
     Ensemble,
@@ -51,7 +53,7 @@ from strudel.learning.mixtures.em_steps import (
     share_flows,
     uniform_prior,
 )
-from strudel.learning.options import SearchOptions
+from strudel.learning.options import EM, BaggedEM, SearchOptions
 from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared, prepare_rows
 from strudel.learning.progress import Reporter
 from strudel.tables.columns import read_columns
@@ -62,9 +64,9 @@ SAMPLE_ROWS = 100_000  # a table that has no more is learned from as a whole
 SHARE_OF_MEMORY = 0.25  # for packed blocks in this process; the others are made again every time
 SENT_ONCE = 2**16  # bytes from which an argument goes to each worker once, not with every task
 WEIGHT = "sample_weight of strudel"  # a column, while a frame and its weights go together
-MOST_STEPS = 5  # of EM on all rows
-TOLERANCE = 1e-3  # nats per validation row that a step must gain, or it was the last
-STRENGTHS = (1.0, 10.0, 100.0)  # virtual rows per sum, as the sample has them; the best are taken
+MOST_STEPS = 10  # of EM on all rows
+TOLERANCE = 3e-4  # nats per validation row that a step must gain, or it was the last
+OF_THE_SAMPLE = (1.0, 10.0, 100.0)  # virtual rows per sum that have its parameters, to choose from
 SHOWN = 5  # columns that a warning names
 
 
@@ -422,12 +424,14 @@ class Blocks:
         while waiting:
             yield waiting.popleft().result()
 
-    def expect(self, model: Mixture, report: Reporter, what: str) -> ExpectedFlows:
+    def expect(self, model: Mixture, what: str, clock: Clock, report: Reporter) -> ExpectedFlows:
         """Expected flows of all rows, added in the order of the blocks."""
         total: ExpectedFlows | None = None
         for number, flows in enumerate(self.each(expect_block, model), 1):
             total = flows if total is None else total + flows
             report.say("blocks", f"{what}: block {number} of {len(self)}", number)
+            if clock.is_up and number < len(self):
+                raise TimeoutError
         assert total is not None  # a table has a block at least
         return total
 
@@ -507,72 +511,83 @@ def _flows_of_many(bits: BitMatrix, model: Mixture) -> ExpectedFlows:
 # Parameters from all blocks
 
 
+class Smoothing(NamedTuple):
+    """What parameters are drawn to, and by how many virtual rows per sum; the best are taken."""
+
+    to: str  # "uniform", the "single" circuit of all components, or the "sample"
+    strengths: tuple[float, ...]
+
+
+def smoothing_of(asked: SearchOptions | MixtureTask) -> Smoothing:
+    """As the sample was smoothed, if that was alike for all components and only by a prior."""
+    if isinstance(asked, SearchOptions):
+        if asked.smoothing == "uniform":
+            return Smoothing("uniform", (asked.pseudocount,))
+    elif isinstance(asked.method, EM | BaggedEM):
+        strength = asked.options.pseudocount
+        return Smoothing(asked.options.smoothing, STRENGTHS if strength == "auto" else (strength,))
+    return Smoothing("sample", OF_THE_SAMPLE)
+
+
 class Refitted(NamedTuple):
     """A model with parameters from all rows."""
 
     model: Any
     log_likelihoods: LogLikelihoods
-    is_interrupted: bool
+    stopped_because: str  # "interrupted", "max_seconds", or empty
 
 
 def refit(
     model: Circuit | Mixture,
     rows: Prepared,
+    smoothing: Smoothing,
     *,
-    pseudocount: float | None,
     clock: Clock,
     report: Reporter,
 ) -> Refitted:
     """Steps of EM on all blocks, as long as validation rows become more likely.
 
-    Parameters are drawn to those of the sample, as strongly as is best for validation rows; or, for
-    a circuit with a `pseudocount`, to equal ones. Complete rows need a single step then.
+    A circuit of complete rows that is drawn to uniform parameters gets them by counting once.
     """
     blocks = rows.blocks
-    best = as_mixture(model)
-    valid = rows.mean_log_likelihood(best, "valid")
-    train = math.nan
-    is_exact = pseudocount is not None and rows.gaps is None and not blocks.n_unknown
-    is_interrupted = False
+    best, valid, train = as_mixture(model), rows.mean_log_likelihood(model, "valid"), math.nan
+    is_exact = isinstance(model, Circuit) and smoothing.to == "uniform"
+    is_exact = is_exact and rows.gaps is None and not blocks.n_unknown
+    stopped_because = ""
     try:
         for step in range(1, 2 if is_exact else MOST_STEPS + 1):
-            before = clock.left()
-            flows = blocks.expect(best, report, f"counting, step {step}")
+            flows = blocks.expect(best, f"counting, step {step}", clock, report)
             train = flows.log_likelihood / blocks.total_weight
-            tried = _candidates(best, flows, pseudocount)
+            tried = [_maximised(best, flows, smoothing.to, n) for n in smoothing.strengths]
             scores = [rows.mean_log_likelihood(one, "valid") for one in tried]
             place = 0 if math.isnan(valid) else int(np.argmax(scores))
             if scores[place] <= valid and not is_exact:
                 break
             gain = scores[place] - valid
             best, valid, train = tried[place], scores[place], math.nan
-            left = clock.left()  # another step takes as long as this one
-            is_late = before is not None and left is not None and 2 * left <= before
-            if gain < TOLERANCE or is_late:
+            if gain < TOLERANCE:
                 break
         if math.isnan(train):
-            train = blocks.expect(best, report, "likelihood").log_likelihood / blocks.total_weight
-    except KeyboardInterrupt:
-        is_interrupted = True
-        train = rows.mean_log_likelihood(best, "train")
+            flows = blocks.expect(best, "likelihood of all rows", clock, report)
+            train = flows.log_likelihood / blocks.total_weight
+    except (KeyboardInterrupt, TimeoutError) as error:
+        is_late = isinstance(error, TimeoutError)
+        stopped_because = "max_seconds" if is_late else "interrupted"
+        if math.isnan(train):
+            train = rows.mean_log_likelihood(best, "train")
     found = best.component(0) if isinstance(model, Circuit) else best
-    return Refitted(found, LogLikelihoods(train, valid), is_interrupted)
+    return Refitted(found, LogLikelihoods(train, valid), stopped_because)
 
 
-def _candidates(model: Mixture, flows: ExpectedFlows, pseudocount: float | None) -> list[Mixture]:
-    """Models with parameters that suit the counts."""
-    circuit = model.structure
-    if pseudocount is not None:
-        return [maximise(circuit, flows, uniform_prior(circuit, pseudocount))]
-    theta = np.exp(model.edge_log_theta)
-    return [
-        replace(
-            maximise(
-                circuit,
-                flows._replace(edge_count=flows.edge_count + strength * theta),
-                uniform_prior(circuit, 0.0),
-            ),
-            known=model.known,
-        )
-        for strength in STRENGTHS
-    ]
+def _maximised(model: Mixture, flows: ExpectedFlows, to: str, strength: float) -> Mixture:
+    """The model with the parameters that suit counts and virtual rows best."""
+    prior = uniform_prior(model.structure, strength if to == "uniform" else 0.0)
+    if to == "single":
+        count = flows.edge_count.sum(axis=1, keepdims=True)
+        one = flows._replace(edge_count=count, component_weight=np.ones(1))
+        single = maximise(model.structure, one, uniform_prior(model.structure, 1.0))
+        prior = Prior(strength, np.exp(single.edge_log_theta[:, 0]))
+    elif to == "sample":
+        virtual = strength * np.exp(model.edge_log_theta)
+        flows = flows._replace(edge_count=flows.edge_count + virtual)
+    return replace(maximise(model.structure, flows, prior), known=model.known)

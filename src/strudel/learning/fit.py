@@ -351,9 +351,8 @@ def fit_circuit(
         else:
             likelihoods = _log_likelihoods(rows, circuit)
         if rows.blocks is not None and history.stopped_because != "interrupted":
-            pseudocount = search.pseudocount if search.smoothing == "uniform" else None
-            circuit, likelihoods, is_cut = _from_blocks(circuit, rows, pseudocount, clock, report)
-            history.stopped_because = "interrupted" if is_cut else history.stopped_because
+            circuit, likelihoods, stopped = _from_blocks(circuit, rows, search, clock, report)
+            history.stopped_because = stopped or history.stopped_because
     return FittedCircuit(rows, circuit, history, likelihoods)
 
 
@@ -379,8 +378,8 @@ def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> FittedM
         mixture, history, chosen = learned.mixture, learned.history, learned.chosen
         likelihoods = _log_likelihoods(rows, mixture)
         if rows.blocks is not None and history.stopped_because != "interrupted":
-            mixture, likelihoods, is_cut = _from_blocks(mixture, rows, None, clock, report)
-            history.stopped_because = "interrupted" if is_cut else history.stopped_because
+            mixture, likelihoods, stopped = _from_blocks(mixture, rows, task, clock, report)
+            history.stopped_because = stopped or history.stopped_because
             chosen = chosen | {"valid": likelihoods.valid}
     return FittedMixture(rows, mixture, history, chosen, job.trials, likelihoods)
 
@@ -392,11 +391,12 @@ def _for_sample(rows: Prepared, clock: Clock) -> float | None:
 
 
 def _from_blocks(
-    model: Any, rows: Prepared, pseudocount: float | None, clock: Clock, report: Reporter
+    model: Any, rows: Prepared, asked: SearchOptions | MixtureTask, clock: Clock, report: Reporter
 ) -> Any:
-    from strudel.learning.blocks import refit
+    """The model with parameters from all rows, its likelihoods, and why that ended early."""
+    from strudel.learning.blocks import refit, smoothing_of
 
-    return refit(model, rows, pseudocount=pseudocount, clock=clock, report=report)
+    return refit(model, rows, smoothing_of(asked), clock=clock, report=report)
 
 
 def _left(max_seconds: float | None, started: float) -> float | None:
