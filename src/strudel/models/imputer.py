@@ -45,7 +45,7 @@ from strudel.queries.sampling import sample
 from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.tables.coded_column import CodedColumn
 from strudel.tables.column import BIT
-from strudel.tables.columns import RawTable, read_columns
+from strudel.tables.columns import read_columns
 from strudel.tables.encoder import (
     InputTable,
     TableEncoder,
@@ -294,7 +294,7 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
     def _put_back(self, X: Any, filled: Any) -> Any:
         """A frame with the columns of the model filled; all others stay."""
         own, names = text_names(X), text_names(filled)
-        if own is None or names is None or isinstance(X, RawTable) or set(own) <= set(names):
+        if own is None or names is None or set(own) <= set(names):
             return filled
         import narwhals as nw
 
@@ -371,8 +371,6 @@ def _model_columns(X: Any, names: Any) -> Any:
     if names is None or own is None or own == list(names):
         return X
     check_shared_names(own, names, "X", keeps_others=True)
-    if isinstance(X, RawTable):
-        return X.select(names)
     import narwhals as nw
 
     frame = as_frame(X)

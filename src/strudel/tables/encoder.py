@@ -32,7 +32,6 @@ from strudel.data.validation import (
     check_evidence,
     check_partial,
     check_shape,
-    check_shared_names,
     is_single_row,
     read_values,
 )
@@ -573,8 +572,5 @@ def rows_like(estimator: Any, X: Any) -> FloatArray:
         check_shape(read_values(X, "X")[0].shape, "X")
     if names is None:
         return check_evidence(X, n_vars=estimator.n_features_in_)
-    if isinstance(X, RawTable):
-        check_shared_names(X.names, names, "X")
-        return check_evidence(X.select(names), n_vars=len(names))
     rows, _ = check_partial(X, n_vars=len(names), feature_names=names)
     return rows.astype(np.float64)

@@ -8,7 +8,7 @@ Out: the table, of the same kind, with a value in every cell that was unknown. A
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Any, TypeAlias
 
@@ -20,7 +20,6 @@ from strudel.tables.coded_column import CodedColumn
 from strudel.tables.column import BIT
 from strudel.tables.columns import (
     RawColumn,
-    RawTable,
     as_date,
     as_timedelta,
     make_frame,
@@ -59,21 +58,6 @@ def fill_array(table: AnyArray, code: TableCode, gaps: Sequence[Gaps]) -> AnyArr
         cells = gap.cells()
         table[gap.missing, place[gap.column.name]] = cells
     return table
-
-
-def fill_raw_column(gap: Gaps) -> RawColumn:
-    """A column of a `RawTable` with its gaps filled; cells are of any type."""
-    values = gap.raw.values.astype(object)
-    if gap.column.dtype == "duration":
-        values[gap.missing] = list(gap.values)
-        return RawColumn(gap.raw.name, "duration", values.astype(np.float64))
-    if gap.column.kind == "date":
-        like = gap.raw if gap.raw.dtype in ("date", "datetime") else gap.column
-        values[gap.missing] = list(gap.values)
-        return RawColumn(gap.raw.name, like.dtype, values.astype(np.float64), zone=like.zone)
-    values[:] = gap.raw.objects()
-    values[gap.missing] = list(gap.values)
-    return RawColumn(gap.raw.name, "object", values)
 
 
 def fill_series(own: Any, gap: Gaps) -> Any:
@@ -199,9 +183,6 @@ def fill_columns(
             missing = missing & ~empty[column.name]  # type: ignore[index]
         if missing.any():
             gaps.append(Gaps(raw, column, missing, values_of(column, missing)))
-    if isinstance(X, RawTable):
-        filled = {gap.raw.name: fill_raw_column(gap) for gap in gaps}
-        return replace(X, columns=tuple(filled.get(raw.name, raw) for raw in X.columns))
     frame = as_frame(X)
     if frame is None:
         return fill_array(np.array(read_values(X, "X")[0]), code, gaps)
