@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
 from strudel.cli.console import InputError, JsonOption, note, print_json, say, show_table
-from strudel.cli.progress import LiveLine
 
 if TYPE_CHECKING:
     from reproduce.plan import Plan
@@ -168,20 +168,28 @@ def _summary(report: Report, page: Path, seconds: float) -> dict[str, Any]:
     }
 
 
-class ReproduceProgress(LiveLine):
+class ReproduceProgress:
     """A live line on a terminal; elsewhere one line per task that has ended."""
 
     def __init__(self, is_quiet: bool = False) -> None:
-        super().__init__(is_quiet)
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
         self.is_quiet = is_quiet
-
-    def _look(self) -> tuple[list[Any], dict[str, Any]]:
-        from rich.progress import BarColumn, SpinnerColumn, TextColumn
-
+        self.is_live = not is_quiet and sys.stderr.isatty()
         counts = TextColumn("{task.completed:.0f}/{task.total:.0f}")
         news = TextColumn("{task.description}", markup=False)
-        columns = [SpinnerColumn(), BarColumn(bar_width=24), counts, news]
-        return columns, {"description": "starting", "total": 1}
+        columns = (SpinnerColumn(), BarColumn(bar_width=24), counts, news)
+        console = Console(stderr=True)
+        self._line = Progress(*columns, console=console, transient=True, disable=not self.is_live)
+        self._task = self._line.add_task("starting", total=1)
+
+    def __enter__(self) -> Self:
+        self._line.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._line.stop()
 
     def update(self, now: RunProgress) -> None:
         """Show how far the run is; say what has ended."""
@@ -189,15 +197,13 @@ class ReproduceProgress(LiveLine):
             last = now.last
             outcome = f"failed: {last.failure}" if last.failure else f"{last.seconds:.0f} s"
             line = f"{last.experiment} on {last.dataset}: {outcome}"
-            if self.is_live and self._progress is not None:
-                self._progress.console.print(line, markup=False, highlight=False)
+            if self.is_live:
+                self._line.console.print(line, markup=False, highlight=False)
             else:
                 note(f"{now.n_done}/{now.n_tasks}  {line}  {_left(now)}")
-        if self._is_due():
-            running = ", ".join(f"{task.experiment.name} {task.dataset}" for task in now.running)
-            self._show(
-                completed=now.n_done, total=now.n_tasks, description=f"{_left(now)}  {running}"
-            )
+        running = ", ".join(f"{task.experiment.name} {task.dataset}" for task in now.running)
+        news = f"{_left(now)}  {running}"
+        self._line.update(self._task, completed=now.n_done, total=now.n_tasks, description=news)
 
 
 def _left(now: RunProgress) -> str:

@@ -3,11 +3,7 @@
 import io
 import sys
 
-import numpy as np
 import pytest
-
-from strudel.cli.table_columns import cells_of, to_frame
-from strudel.tables.columns import read_columns
 
 
 class Terminal(io.StringIO):
@@ -28,16 +24,3 @@ def test_a_table_on_a_terminal_and_in_a_pipe(model, monkeypatch, is_terminal):
     said = out.getvalue()
     assert "coffee" in said
     assert ("\x1b[" in said) == is_terminal
-
-
-def test_cells_of_dates_are_dates():
-    stamps = np.array([["2020-01-31", "NaT"]], dtype="datetime64[D]").T
-    first, missing = cells_of(read_columns(stamps).columns[0])
-    assert (first.year, first.month, first.day, missing) == (2020, 1, 31, None)
-
-
-def test_a_table_without_names_is_an_array():
-    numbers = read_columns(np.array([[1, 2], [3, 4]]))
-    assert to_frame(numbers).tolist() == [[1, 2], [3, 4]]
-    mixed = read_columns([["a", 1], ["b", None]])
-    assert to_frame(mixed).tolist() == [["a", 1], ["b", None]]

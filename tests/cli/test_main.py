@@ -38,7 +38,6 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
         (("fitt",), "Did you mean 'fit'"),
         (("fit",), "DATA"),
         (("fit", "x.csv", "--max-splits", "many"), "--max-splits"),
-        (("fit", "x.csv", "--search", "best"), "--search"),
         (("fit", "x.csv", "--colour", "red"), "--colour"),
         (("fit", "nowhere.csv"), "nowhere.csv"),
         (("fit", "nltc"), "nltcs"),

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from strudel.cli.files import complete_data, complete_model
 from strudel.cli.main import main
-from strudel.cli.shell_completion import complete_data, complete_model
 
 
 @pytest.fixture

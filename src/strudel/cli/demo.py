@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from strudel.cli.console import InputError, JsonOption, print_json, say, show_table
-from strudel.cli.progress import MixtureProgress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,9 +64,7 @@ def demo(
         f"{n_missing} missing values."
     )
     tell("   Learning (the first run also compiles, which takes a while) ...")
-    model = Strudel(random_state=0, verbose=False)
-    with MixtureProgress(as_json) as progress:
-        model.fit(patients, callback=progress.update)
+    model = Strudel(random_state=0, verbose=False if as_json else "auto").fit(patients)
     tell(f"   {model.chosen_.get('explanation', model.circuit_)}.")
     tell()
     answers = [_answer(model, patients, *question) for question in QUESTIONS]

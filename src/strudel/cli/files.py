@@ -295,6 +295,18 @@ def as_word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(as_plain(value))
 
 
+def read_parts(source: str) -> dict[str, Any]:
+    """Train, valid and test rows of a dataset, also of a packed one; of any other table, train."""
+    from strudel.data import dataset_names
+    from strudel.data.datasets import ALIASES
+
+    train = read_rows(source, "train")
+    is_dataset = source in (*dataset_names(), *ALIASES) and not Path(source).is_file()
+    if not is_dataset and not (source.endswith(".npz") and "n_vars" in np.load(source)):
+        return {"train": train}
+    return {"train": train} | {part: read_rows(source, part) for part in SPLITS[1:]}
+
+
 def column_names(model: Any) -> tuple[str, ...]:
     """The columns of a model, as people know them."""
     code = model.table_code
@@ -320,6 +332,18 @@ def check_output(path: Path, what: str, inputs: Iterable[Any], ending: str) -> P
             "Give -o another name, or remove it first."
         )
     return path
+
+
+def check_model_output(path: Path, inputs: Iterable[Any]) -> None:
+    """Refuse a path where no model can be written, or another ending."""
+    check_output(path, "the model", inputs, ".strudel")
+    if is_of_others(path):
+        raise InputError(
+            f"a model is written to a .strudel file, not to {str(path)!r}. `strudel convert` then "
+            f"makes a {path.suffix} file from it."
+        )
+    if path.suffix != ".strudel" and not is_device(path):
+        raise InputError(f"a model is a .strudel file, but -o says {str(path)!r}.")
 
 
 def check_table_output(path: Path | None, what: str, *inputs: Any) -> None:

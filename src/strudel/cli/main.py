@@ -20,12 +20,12 @@ import typer
 
 from strudel._signals import exit_if_terminated, terminate_like_interrupt
 from strudel.cli.check import check
-from strudel.cli.commands.fit import fit
 from strudel.cli.console import InputError, compile_line, in_options, note
 from strudel.cli.convert import convert
 from strudel.cli.datasets import datasets
 from strudel.cli.demo import demo
 from strudel.cli.explore import explore
+from strudel.cli.fit import fit
 from strudel.cli.impute import impute
 from strudel.cli.info import info
 from strudel.cli.plot import plot

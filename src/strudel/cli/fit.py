@@ -1,0 +1,540 @@
+"""`strudel fit`: learn a model from a table, show progress, keep the model.
+
+The common options have names of their own; `--set` sets any other by its name in Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from strudel._names import did_you_mean
+from strudel.cli.console import (
+    InputError,
+    JsonOption,
+    caught_warnings,
+    compile_line,
+    note,
+    print_json,
+    say,
+    show_facts,
+    show_table,
+    warnings_as_notes,
+)
+from strudel.cli.files import (
+    check_model_output,
+    complete_data,
+    read_formula,
+    read_parts,
+    read_rows,
+)
+from strudel.cli.predict import scores_of
+
+DATA, MODEL, LIMITS, OUTPUT = "Data", "Model", "Limits", "Output"  # panels of the help
+FLAGS = {  # options of estimators that have an option of the command: --set does not take them
+    "n_components": "--components",
+    "preset": "--preset",
+    "search": "--search",
+    "method": "--method",
+    "vtree": "--vtree",
+    "max_splits": "--max-splits",
+    "max_seconds": "--max-seconds",
+    "constraint": "--constraint",
+    "random_state": "--seed",
+    "verbose": "--quiet",
+}
+WORDS = {"true": True, "false": False, "none": None}
+STOPPED = {
+    "patience": "validation did not improve any more",
+    "max_splits": "--max-splits was reached",
+    "max_seconds": "time limit reached",
+    "max_iter": "the limit of steps was reached",
+    "n_components": "the mixture has all components it was asked for",
+}
+
+
+def fit(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A csv, tsv, .data, npy, npz, parquet or feather file, a dataset, or - for csv on "
+            "stdin.",
+            autocompletion=complete_data,
+        ),
+    ],
+    drop: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=DATA,
+            metavar="COLUMNS",
+            help="Leave out columns such as identifiers and free text, as in name,address.",
+        ),
+    ] = None,
+    valid: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=DATA,
+            metavar="TABLE",
+            help="Rows that decide when to stop, like DATA; else a tenth of DATA is held out.",
+            autocompletion=complete_data,
+        ),
+    ] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=DATA,
+            metavar="TABLE",
+            help="Rows to score at the end, like DATA.",
+            autocompletion=complete_data,
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=DATA,
+            metavar="COLUMN",
+            help="Learn a classifier that predicts this column, for strudel predict.",
+        ),
+    ] = None,
+    components: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=MODEL,
+            metavar="auto|1|K|K,L",
+            help="Circuits that are averaged: auto (the default) takes as many as the rows "
+            "support, 1 is the paper's single circuit, K its mixture; the best of several.",
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=MODEL,
+            metavar="NAME",
+            help="paper (one circuit by its search), fast (seconds), or accurate (what it needs).",
+        ),
+    ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=MODEL,
+            metavar="NAME",
+            help="How the structure grows: greedy (the paper's) or best_first (the best of all "
+            "splits and clones); a single circuit also by learnpsdd, or race (several).",
+        ),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=MODEL,
+            metavar="NAME",
+            help="How a mixture is trained: auto (the default), em, bagged_em, boosting, "
+            "or continuous (a network ties the components; needs PyTorch). With --target also "
+            "per_class, joint or logistic.",
+        ),
+    ] = None,
+    vtree: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=MODEL,
+            metavar="NAME|FILE",
+            help="How the circuit decomposes: chow_liu (the default), bottom_up, top_down, "
+            "clusters, balanced, linear, random, auto to try several, or a .vtree file.",
+        ),
+    ] = None,
+    constraint: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=MODEL,
+            metavar="FORMULA|FILE",
+            help="What every row satisfies, such as 'a >> (b | c)', or a .cnf, .dnf, .nnf or .sdd "
+            "file; rows that violate it get probability zero.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            rich_help_panel=MODEL,
+            metavar="NAME=VALUE",
+            help="Any other option of the model, its search, its training method or its columns, "
+            "as in patience=50, search.copies=minimal, method.n_bags=5 or "
+            "columns.zip=category; may be repeated.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(rich_help_panel=MODEL, metavar="N", help="Makes random choices repeatable."),
+    ] = 0,
+    max_splits: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=LIMITS, metavar="N", min=0, help="Stop after this many splits."
+        ),
+    ] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(
+            rich_help_panel=LIMITS, metavar="SECONDS", min=0.0, help="Stop after this many seconds."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            rich_help_panel=OUTPUT,
+            metavar="FILE",
+            help="Where to write the model; DATA's name with .strudel by default.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", rich_help_panel=OUTPUT, help="No progress, no tables."),
+    ] = False,
+) -> None:
+    """Learn a circuit, a mixture of circuits or a classifier, and write it to a file.
+
+    A dataset brings its own validation and test rows; unknown values (empty, ?, NA) are summed out.
+    The best model so far is written about every minute; Ctrl-C or SIGTERM ends the search and keeps
+    it.
+    """
+    from strudel import Strudel, StrudelClassifier, save
+    from strudel._compiling import compiled, now
+
+    options = {
+        "n_components": None if components is None else _size(components),
+        "preset": preset,
+        "search": search,
+        "method": method,
+        "vtree": None if vtree is None else _vtree(vtree),
+        "max_splits": max_splits,
+        "max_seconds": max_seconds,
+        "constraint": None if constraint is None else read_formula(constraint),
+        "random_state": seed,
+        "verbose": False if quiet else "auto",
+    }
+    model: Any = Strudel() if target is None else StrudelClassifier()
+    if target is not None and valid is not None:
+        raise InputError(
+            "--valid is not for classifiers, which choose by cross-validation: leave it out, or "
+            "leave out --target."
+        )
+    model.set_params(**{name: value for name, value in options.items() if value is not None})
+    if target is None and method is not None and model.is_single:
+        raise InputError("--method is for mixtures: leave it out, or give --components 20.")
+    _set_options(model, settings or [])
+    path = output or default_output(data)
+    check_model_output(path, (data, valid, test, vtree, constraint))
+    tables = _tables(data, valid, test, drop, target)
+    started, before = now(), compiled()
+    with caught_warnings() as messages, compile_line(quiet or target is None):
+        if target is None:
+            model.fit(tables["train"], X_valid=tables.get("valid"), save_to=path)
+            scores: dict[str, Any] = _likelihoods(model, tables)
+        else:
+            train = tables["train"]
+            model.fit(train.drop(columns=target), train[target])
+            scores = {part: _accuracy(model, table, target) for part, table in tables.items()}
+    seconds = {"compiling": (compiled() - before).seconds, "learning": now() - started}
+    facts: dict[str, Any] = {"source": Path(data).name, "target": target}
+    facts |= {"log_likelihood": scores} if target is None else scores["train"]
+    save(model, path, provenance={name: one for name, one in facts.items() if one is not None})
+    if getattr(getattr(model, "history_", None), "stopped_because", "") == "interrupted":
+        note("interrupted; wrote the best model so far")
+        messages.clear()
+    for message in messages:
+        note(f"note: {message}")
+    n_rows = {part: len(table) for part, table in tables.items()}
+    report = _report(model, scores, n_rows) | {"data": data, "model": path, "seconds": seconds}
+    if as_json:
+        print_json(report | {"options": _options(model)})
+    elif not quiet:
+        _show(model, report)
+
+
+# Options
+
+
+def _size(text: str) -> Any:
+    """A whole number of at least 1, several of them, or auto."""
+    if text.strip().lower() == "auto":
+        return "auto"
+    sizes = [part.strip() for part in text.split(",")]
+    if not all(size.isdecimal() and int(size) >= 1 for size in sizes):
+        raise InputError(
+            "--components must be auto, a whole number of at least 1, or several such as 5,10, but "
+            f"is {text!r}."
+        )
+    return [int(size) for size in sizes] if len(sizes) > 1 else int(sizes[0])
+
+
+def _vtree(text: str) -> Any:
+    """The name of a method, or the vtree of a file."""
+    from strudel import Vtree
+    from strudel.io import read
+
+    if not Path(text).is_file():
+        return text
+    vtree = read(text)
+    if not isinstance(vtree, Vtree):
+        raise InputError(f"{text} holds a {type(vtree).__name__}, not a vtree.")
+    return vtree
+
+
+def _set_options(model: Any, settings: list[str]) -> None:
+    """What --set says: an option, one of the search or the method, or what a column is."""
+    given: dict[str, Any] = {}
+    for text in settings:
+        name, sign, value = (part.strip() for part in text.partition("="))
+        if not sign or not name:
+            raise InputError(f"--set must be like search.copies=minimal, but is {text!r}.")
+        if name in given:
+            raise InputError(f"--set gives {name!r} twice.")
+        if name in FLAGS:
+            raise InputError(f"--set {name}: use {FLAGS[name]} instead.")
+        given[name] = _literal(value)
+    for name, value in given.items():
+        option, _, inner = name.partition(".")
+        if inner and option == "columns":
+            _set_column(model, inner, value)
+            continue
+        if inner and option in ("search", "method"):
+            setattr(model, option, _with_option(model, option, inner))
+        try:
+            model.set_params(**{name.replace(".", "__"): value})
+        except (ValueError, AttributeError):
+            known = [one for one in _options(model) if one not in FLAGS]
+            raise InputError(
+                f"--set: there is no option {name!r}. {did_you_mean(name, known)}"
+            ) from None
+    for option in ("search", "method"):
+        if hasattr(getattr(model, option), "check"):
+            getattr(model, option).check()  # before any table is read
+
+
+def _literal(text: str) -> Any:
+    """A Python literal, or the text itself."""
+    if text.lower() in WORDS:
+        return WORDS[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _set_column(model: Any, name: str, value: Any) -> None:
+    """An option of all columns, or what one of them is, as in ``columns.zip=category``."""
+    from strudel.tables.encoder import new_encoder
+
+    model.columns = new_encoder(model.columns)
+    if name not in model.columns.get_params():
+        name, value = "kinds", (model.columns.kinds or {}) | {name: value}
+    model.columns.set_params(**{name: value})
+
+
+def _with_option(model: Any, option: str, inner: str) -> Any:
+    """The search or method as an object that has an option; where it is open, the default one."""
+    from strudel.learning.options import METHODS, PRESETS, SEARCHES
+
+    kinds: Any = SEARCHES if option == "search" else METHODS
+    held = getattr(model, option)
+    inner, _, inmost = inner.partition(".")
+    if hasattr(held, "get_params"):
+        if inmost and inner in kinds and getattr(held, inner, 0) is None:  # one search of a race
+            setattr(held, inner, kinds[inner]())
+        return held
+    names = [held]
+    if option == "search" and held == "auto":
+        names = ["best_first", "greedy"] if model.max_splits is None else ["greedy"]
+        if getattr(model, "is_single", False):
+            names = [PRESETS[model.preset or "paper"]["search"]]
+    if option == "method" and held == "auto" and model.n_components != "auto":
+        names = ["em"]
+    for name in names:
+        if name in kinds and inner in kinds[name]().get_params():
+            setattr(model, option, kinds[name]())
+            return _with_option(model, option, f"{inner}.{inmost}".strip("."))
+    owners = [name for name, kind in kinds.items() if inner in kind().get_params()]
+    if not owners:
+        return held
+    raise InputError(
+        f"--set {option}.{inner} goes with --{option} {' or '.join(owners)}, not with {names[0]}."
+    )
+
+
+def _options(model: Any) -> dict[str, Any]:
+    """All options by the names of --set; objects by their names."""
+    from strudel.learning.options import METHODS, SEARCHES
+
+    names = {kind: name for name, kind in (SEARCHES | METHODS).items()}
+    return {
+        name.replace("__", "."): names.get(type(value), value)
+        for name, value in model.get_params(deep=True).items()
+    }
+
+
+# Tables and what is said of them
+
+
+def default_output(data: str) -> Path:
+    """DATA's name with the ending of a model, in the current folder."""
+    if data == "-":
+        return Path("model.strudel")
+    name = Path(data).name.removesuffix(".gz")
+    return Path(f"{Path(name).stem if Path(data).is_file() else name}.strudel")
+
+
+def _tables(
+    data: str, valid: str | None, test: str | None, drop: str | None, target: str | None
+) -> dict[str, Any]:
+    """Rows to learn from, to stop by and to score, with the same columns."""
+    found = read_parts(data) if target is None else {"train": read_rows(data, "train")}
+    sources = dict.fromkeys(found, data)
+    for part, source in (("valid", valid), ("test", test)):
+        if source is not None:
+            found[part], sources[part] = read_rows(source, part), source
+    found = {part: _without(table, sources[part], drop, target) for part, table in found.items()}
+    train = found["train"]
+    return {
+        part: table if table is train else _like(table, train, sources[part], data)
+        for part, table in found.items()
+    }
+
+
+def _without(table: Any, source: str, drop: str | None, target: str | None) -> Any:
+    """The table without some columns, and the rows whose target is known."""
+    dropped = [name.strip() for name in (drop or "").split(",") if name.strip()]
+    if drop is not None and not dropped:
+        raise InputError("--drop must name at least one column, as in --drop name,address.")
+    for option, names in (("--drop", dropped), ("--target", [] if target is None else [target])):
+        for name in names:
+            if name not in table:
+                close = did_you_mean(name, [str(column) for column in table])
+                raise InputError(f"{option}: {source} has no column {name!r}. {close}")
+    if target in dropped:
+        raise InputError(f"--drop names {target!r}, which is to be predicted.")
+    table = table.drop(columns=dropped)
+    if table.shape[1] <= (target is not None):
+        raise InputError(f"--drop leaves no column of {source}.")
+    if target is None:
+        return table
+    known = table[target].notna()
+    if not known.any():
+        raise InputError(f"column {target!r} of {source} is unknown in all {len(table):,} rows.")
+    if not known.all():
+        note(
+            f"note: {target!r} is unknown in {int((~known).sum()):,} of the {len(table):,} rows of "
+            f"{source}, which were left out"
+        )
+    return table[known]
+
+
+def _like(table: Any, train: Any, source: str, data: str) -> Any:
+    """A table with the columns of another one, by name where both have names."""
+    from strudel.data.validation import check_shared_names
+
+    names = list(train.columns)
+    if all(isinstance(name, str) for name in (*names, *table.columns)):
+        with warnings_as_notes():
+            check_shared_names(table.columns, names, source)
+        return table if names == list(table.columns) else table.reindex(columns=names)
+    if len(names) != table.shape[1]:
+        raise InputError(f"{source} has {table.shape[1]} columns, but {data} has {len(names)}.")
+    return table
+
+
+def _likelihoods(model: Any, tables: dict[str, Any]) -> dict[str, float]:
+    """Mean log-likelihoods of all rows there are."""
+    found = {k: v for k, v in model.log_likelihoods_._asdict().items() if not math.isnan(v)}
+    return found | ({"test": model.score(tables["test"])} if "test" in tables else {})
+
+
+def _accuracy(model: Any, table: Any, target: str) -> dict[str, float]:
+    chances = model.predict_proba(table.drop(columns=target))
+    return scores_of(model.classes_, chances, table[target])
+
+
+def _report(model: Any, scores: dict[str, Any], n_rows: dict[str, int]) -> dict[str, Any]:
+    """What was learned, in plain values."""
+    held: Any = model.circuit_
+    report: dict[str, Any] = {
+        "n_vars": held.n_vars,
+        "n_components": getattr(held, "n_components", 1),
+        "n_nodes": held.n_nodes,
+        "n_edges": held.n_edges,
+        "n_parameters": held.n_parameters,
+        "n_rows": n_rows,
+        "chosen": model.chosen_,
+    }
+    if hasattr(model, "classes_"):
+        return report | {
+            "target": model.target_name_,
+            "classes": model.classes_,
+            "scores": scores,
+        }
+    history = model.history_
+    columns = history.columns()
+    step = "n_splits" if "n_splits" in columns else "n_iterations"
+    bits = {part: -value / (math.log(2) * held.n_vars) for part, value in scores.items()}
+    return report | {
+        step: int(columns[step][-1]),
+        "best_" + step.removeprefix("n_")[:-1]: int(columns[step][history.best]),
+        "stopped_because": history.stopped_because,
+        "n_trials": len(model.trials_),
+        "log_likelihood": scores,
+        "bits_per_dimension": bits,
+    }
+
+
+def _show(model: Any, report: dict[str, Any]) -> None:
+    """The report as tables."""
+    if "scores" in report:
+        lines = [
+            (part, report["n_rows"][part], *score.values())
+            for part, score in report["scores"].items()
+        ]
+        show_table(("", "rows", "accuracy", "log-loss"), lines)
+    else:
+        n_rows = {part: f"{count:,}" for part, count in report["n_rows"].items()}
+        held_out = model.held_out_rows_
+        n_rows["valid"] = (
+            n_rows.get("valid", "all") if held_out is None else f"{len(held_out):,} of these"
+        )
+        bits = report["bits_per_dimension"]
+        lines = [
+            (part, n_rows[part], v, bits[part]) for part, v in report["log_likelihood"].items()
+        ]
+        show_table(("", "rows", "mean log-likelihood", "bits per dimension"), lines)
+    say()
+    chosen = dict(report["chosen"])
+    choice = chosen.pop("explanation", None) or ", ".join(
+        f"{name}={value:.4f}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in chosen.items()
+    )
+    stopped = report.get("stopped_because", "")
+    facts = {
+        "target": report.get("target"),
+        "classes": ", ".join(map(str, report.get("classes", ()))) or None,
+        "variables": report["n_vars"],
+        "components": report["n_components"],
+        "nodes": report["n_nodes"],
+        "edges": report["n_edges"],
+        "parameters": report["n_parameters"],
+        "splits": None,
+        "choice": choice or None,
+        "stopped": STOPPED.get(stopped, stopped) or None,
+        "seconds": ", ".join(f"{v:.2f} {work}" for work, v in report["seconds"].items() if v),
+        "model": report["model"],
+    }
+    if "best_split" in report:
+        n, best = report["n_splits"], report["best_split"]
+        facts["splits"] = f"{n:,}, the best after {best:,}"
+        if n and not best:
+            facts["splits"] = f"{n:,}, and none of them helped: more components may"
+    show_facts("", {name: fact for name, fact in facts.items() if fact is not None})
