@@ -575,9 +575,7 @@ def _slices(columns: Sequence[ColumnCode]) -> list[slice]:
 
 
 def _features(
-    columns: Sequence[ColumnCode],
-    middles: Sequence[FloatArray | None] | None,
-    count: FloatArray,
+    columns: Sequence[ColumnCode], middles: Sequence[FloatArray | None] | None, count: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """What the regression sees of every value `(n_values, n_features)`, and how it is penalised.
 

@@ -118,18 +118,10 @@ def _learn_complete(
     if sampled_rows and rows.start is None:
         circuit, history = learn_with_sampled_rows(part, search, sampled_rows, report)
     else:
-        circuit, history = _best(part.grow(search, report.on_split))
+        circuit, history = part.grow(search, report.on_split).best()
     if part is not rows:
         circuit = rows.fit_parameters(circuit, search.pseudocount)
     return circuit, history
-
-
-def _best(grown: Any) -> tuple[Circuit, History]:
-    try:
-        return grown.best()
-    except KeyboardInterrupt:  # the search is over: finish what it found
-        grown.history.stopped_because = "interrupted"
-        return grown.best()
 
 
 def learn_with_sampled_rows(

@@ -125,10 +125,7 @@ class ExpectedFlows(NamedTuple):
 
 
 def expected_flows(
-    model: Model,
-    X: PartialRows | BitMatrix | ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
+    model: Model, X: PartialRows | BitMatrix | ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> ExpectedFlows:
     """Expected weight of the rows through every edge, given what is known of them.
 

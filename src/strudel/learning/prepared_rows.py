@@ -132,31 +132,22 @@ class Prepared:
         Rows that were held out are among them.
         """
         gaps = self.gaps_of_all_columns
-        tables: list[tuple[ByteArray, FloatArray | None]] = []
-        for name in ("train",) if self.held_out is None else ("train", "valid"):
-            if gaps is None:
-                bits = getattr(self, name)
-                tables.append((bits.unpack(), bits.weights))
-            else:
-                tables.append((getattr(gaps, name), getattr(gaps, f"{name}_weight")))
-        codes = np.concatenate([own for own, _ in tables])
-        weight = np.concatenate(
-            [np.ones(len(own)) if part is None else part for own, part in tables]
-        )
+        tables, weights = [], []
+        for part in ("train",) if self.held_out is None else ("train", "valid"):
+            rows = getattr(self, part) if gaps is None else None
+            own = getattr(gaps, f"{part}_weight") if rows is None else rows.weights
+            tables.append(getattr(gaps, part) if rows is None else rows.unpack())
+            weights.append(np.ones(len(tables[-1])) if own is None else own)
+        codes, weight = np.concatenate(tables), np.concatenate(weights)
         if n_rows >= len(codes):
             return codes, weight
-        chosen = np.random.default_rng(0).choice(len(codes), n_rows, replace=False)
-        return codes[np.sort(chosen)], weight[np.sort(chosen)]
+        chosen = np.sort(np.random.default_rng(0).choice(len(codes), n_rows, replace=False))
+        return codes[chosen], weight[chosen]
 
     def grow(self, search: SearchOptions, on_split: Any = None) -> Grown:
         """Search for a structure on the rows."""
         return grow(
-            self.train,
-            self.valid,
-            search=search,
-            rng=self.rng,
-            on_split=on_split,
-            start=self.start,
+            self.train, self.valid, search=search, rng=self.rng, on_split=on_split, start=self.start
         )
 
     def fit_parameters(self, circuit: Circuit, pseudocount: float) -> Circuit:
@@ -171,12 +162,9 @@ class Prepared:
         on_iteration: Callable[[MixtureHistory], None],
     ) -> Mixture:
         """Train a mixture on one structure."""
-        learn: Callable[..., Mixture] = fit_mixture
-        arguments: dict[str, Any] = {}
-        if isinstance(method, BaggedEM):
-            arguments["n_bags"] = method.n_bags
-        elif isinstance(method, Boosting):
-            learn = fit_boosted_mixture
+        is_boosted = isinstance(method, Boosting)
+        learn: Callable[..., Mixture] = fit_boosted_mixture if is_boosted else fit_mixture
+        bags = {"n_bags": method.n_bags} if isinstance(method, BaggedEM) else {}
         return learn(
             structure,
             self.train,
@@ -185,7 +173,7 @@ class Prepared:
             options=options,
             rng=self.rng,
             on_iteration=on_iteration,
-            **arguments,
+            **bags,
         )
 
     def mean_log_likelihood(self, model: Model, part: str) -> float:

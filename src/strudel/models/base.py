@@ -20,9 +20,7 @@ from strudel._display import plotting
 from strudel._numba import use_threads
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.lazy import is_lazy
-from strudel.data.validation import (
-    check_binary,
-)
+from strudel.data.validation import check_binary
 from strudel.errors import MisfitWarning, outer_stack_level
 from strudel.learning.options import METHODS, SEARCHES, named_options
 from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared
@@ -163,12 +161,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         return super().set_params(**params)
 
     def _fit_input(
-        self,
-        X: Any,
-        y: Any,
-        X_valid: Any,
-        sample_weight: Any,
-        last: Model | None,
+        self, X: Any, y: Any, X_valid: Any, sample_weight: Any, last: Model | None
     ) -> FitInput:
         """What `fit` was given, after the checks that scikit-learn makes."""
         if not is_lazy(X):

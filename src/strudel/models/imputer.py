@@ -26,11 +26,7 @@ from strudel.data.argument_checks import (
 from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.validation import as_frame, check_evidence, check_shared_names
 from strudel.errors import LeftEmptyWarning, outer_stack_level
-from strudel.learning.fill_in import (
-    FillRegressions,
-    learn_fill_regressions,
-    numbers_of,
-)
+from strudel.learning.fill_in import FillRegressions, learn_fill_regressions, numbers_of
 from strudel.learning.options import EM
 from strudel.models.base import keep_encoder
 from strudel.models.classifier import StrudelClassifier

@@ -226,8 +226,10 @@ class PredictorDecider:
         codes: ByteArray,
         shifts: FloatArray,
         query: str,
+        number: IntArray | None = None,
     ) -> None:
         model = decision.asked.model
+        self._number = number  # what the labels 0, 1, ... are called instead
         self._model, self._decision, self._query = model, decision, query
         self._open_vars = open_vars
         self._shifts = shifts  # (n_rows, n_outputs) what known numbers add to the outputs
@@ -246,7 +248,13 @@ class PredictorDecider:
             self._bounds = PosteriorBounds(circuit, open_vars)
 
     def labels(self, codes: ByteArray, owner: AnyArray) -> IntArray:
-        """The label of each row, or OPEN."""
+        """The label of each row, or OPEN; `owner` says which row of evidence it completes."""
+        label = self._labels(codes, owner)
+        if self._number is not None:
+            label = np.where(label == OPEN, np.int32(OPEN), self._number[label])
+        return label
+
+    def _labels(self, codes: ByteArray, owner: AnyArray) -> IntArray:
         codes = self._as_seen(codes, owner)
         low, high = self._ranges.bounds(codes)
         shift = self._margin_shifts[owner]

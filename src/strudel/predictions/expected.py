@@ -353,11 +353,7 @@ def _raise_if_open(task: _Task, is_open: AnyArray, max_states: int) -> None:
 
 
 def _sampled(
-    task: _Task,
-    is_open: AnyArray,
-    moment: int,
-    n_samples: int,
-    random_state: RandomState,
+    task: _Task, is_open: AnyArray, moment: int, n_samples: int, random_state: RandomState
 ) -> tuple[FloatArray, FloatArray]:
     """The moment by samples of each row, and its standard error."""
     rng = generator_from(random_state)

@@ -657,11 +657,7 @@ class _Paths:
         self._known: dict[tuple[int, bytes], list[list[int]]] = {}
 
     def leaves(
-        self,
-        tree: FittedTree,
-        node_test: AnyArray,
-        goes_left: Sequence[AnyArray],
-        owner: AnyArray,
+        self, tree: FittedTree, node_test: AnyArray, goes_left: Sequence[AnyArray], owner: AnyArray
     ) -> Iterator[tuple[list[int], FloatArray]]:
         """The leaves that some row reaches: literals in the order from the root, and a value."""
         todo: list[tuple[int, dict[int, AnyArray]]] = [(0, {})]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import heapq
 import math
 import warnings
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -361,7 +361,7 @@ def classifier_agreement(
         numbers = _common_labels(decisions)
         everything = np.arange(model.n_vars)
         first, second = (
-            _Renamed(PredictorDecider(decision, everything, codes, shift, query), number)
+            PredictorDecider(decision, everything, codes, shift, query, number)
             for decision, shift, number in zip(decisions, shifts, numbers, strict=True)
         )
         found = search_agreement(model, codes, (first, second), query, limits)
@@ -414,32 +414,8 @@ def _key(name: Any) -> str:
     return str(int(name)) if is_whole else str(name)
 
 
-class _Renamed:
-    """A decider with other numbers for its labels."""
-
-    def __init__(self, decider: PredictorDecider, number: IntArray) -> None:
-        self._decider, self._number = decider, number
-
-    def labels(self, codes: ByteArray, owner: AnyArray) -> IntArray:
-        label = self._decider.labels(codes, owner)
-        return np.where(label == OPEN, np.int32(OPEN), self._number[label])
-
-    def next_variables(self, codes: ByteArray, owner: AnyArray) -> IntArray:
-        return self._decider.next_variables(codes, owner)
-
-
 N_TAKEN = 256  # open rows looked at together
 ROUNDING = 1e-11  # by which an interval is widened
-
-
-class Decider(Protocol):
-    """Something that decides about rows."""
-
-    def labels(self, codes: ByteArray, owner: AnyArray) -> IntArray:
-        """The label of each row, or OPEN; `owner` says which row of evidence it completes."""
-
-    def next_variables(self, codes: ByteArray, owner: AnyArray) -> IntArray:
-        """An unknown variable for each row that is open."""
 
 
 class SameLabels:
@@ -470,7 +446,7 @@ class Agreement(NamedTuple):
 def search_agreement(
     model: Model,
     codes: ByteArray,
-    deciders: tuple[Decider, Decider],
+    deciders: tuple[SameLabels | PredictorDecider, PredictorDecider],
     query: str,
     limits: tuple[float, float],
     enough: float | None = None,
@@ -493,7 +469,7 @@ class _Search:
         self,
         model: Model,
         codes: ByteArray,
-        deciders: tuple[Decider, Decider],
+        deciders: tuple[SameLabels | PredictorDecider, PredictorDecider],
         query: str,
         max_nodes: float,
         enough: float | None,

@@ -291,9 +291,7 @@ def refresh(g: Growth, n: int, pseudocount: float) -> None:
             new_valid -= valid * math.log(train + pseudocount)
     g.total[0] += new_train - node[n]["train"]
     node[n]["train"] = new_train
-    for sign in range(
-        -1, 2, 2
-    ):  # take the old value out, put the new one in; infinities are counted
+    for sign in range(-1, 2, 2):  # the old value goes out, the new one in; infinities are counted
         value = node[n]["valid"] if sign < 0 else new_valid
         if value == -np.inf:
             size[N_IMPOSSIBLE] += sign

@@ -153,12 +153,7 @@ class Gains:
                 node_score, node_edge,
             )  # fmt: skip
 
-    def of_splits(
-        self,
-        edges: AnyArray,
-        edge_score: FloatArray,
-        edge_place: IntArray,
-    ) -> None:
+    def of_splits(self, edges: AnyArray, edge_score: FloatArray, edge_place: IntArray) -> None:
         """Score the best split of each of these edges."""
         self._have_room()
         g, room = self.growing.growth, self._split_room

@@ -33,14 +33,7 @@ from strudel.data.bits import BitMatrix, merge_if_it_pays
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
 from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply, replay
-from strudel.learning.options import (
-    BestFirst,
-    Greedy,
-    Init,
-    LearnPSDD,
-    Race,
-    SearchOptions,
-)
+from strudel.learning.options import BestFirst, Greedy, Init, LearnPSDD, Race, SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.progress import History, offer
 from strudel.learning.search.best_first import BestFirstSearch
@@ -127,19 +120,7 @@ def learn_structure(
     True
     """
     search = search or SearchOptions()
-    grown = grow(
-        train,
-        valid,
-        search=search,
-        rng=rng,
-        on_split=on_split,
-        start=start,
-    )
-    try:
-        return grown.best()
-    except KeyboardInterrupt:  # the search is over: finish what it found
-        grown.history.stopped_because = "interrupted"
-        return grown.best()
+    return grow(train, valid, search=search, rng=rng, on_split=on_split, start=start).best()
 
 
 def grow(
@@ -368,6 +349,13 @@ class Grown:
 
     def best(self) -> tuple[Circuit, History]:
         """The best circuit with its parameters, and the history that led there."""
+        try:
+            return self._finished()
+        except KeyboardInterrupt:  # the search is over: finish what it found
+            self.history.stopped_because = "interrupted"
+            return self._finished()
+
+    def _finished(self) -> tuple[Circuit, History]:
         if self.search.smoothing == "hierarchical":
             return shrink(self.make, self.operations, self.history)
         return self._best_circuit(), self.history
@@ -398,9 +386,7 @@ class Grown:
 
 
 def race(
-    runs: list[Grown],
-    search: SearchOptions,
-    on_split: Callable[[History], None] | None = None,
+    runs: list[Grown], search: SearchOptions, on_split: Callable[[History], None] | None = None
 ) -> Grown:
     """Race several runs; in every round the better half continues.
 
