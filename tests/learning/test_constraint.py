@@ -19,7 +19,6 @@ from makers import random_function, sdd_of
 from strategies import examples, seeds
 from strudel import Strudel, load, log_likelihood, log_marginal, save, variables
 from strudel.data.bits import pack_columns
-from strudel.io.model_file import read_provenance
 from strudel.learning.options import BaggedEM, SearchOptions
 from strudel.learning.prepared_rows import constraint_circuit, restrict
 from strudel.learning.search.learn_structure import first_circuit
@@ -178,15 +177,3 @@ def test_a_model_with_a_constraint_is_saved(tmp_path):
         assert loaded.constraint == "exactly(1, x0, x1, x2)"
         again = loaded.fit(rows)
         assert np.array_equal(log_likelihood(again, states), log_likelihood(model, states))
-
-
-def test_what_is_not_text_is_named_in_the_provenance(tmp_path):
-    rows = one_hot_rows(100, np.random.default_rng(0))
-    vtree = first_circuit(pack_columns(rows), SearchOptions()).vtree
-    sdd = sdd_of({tuple(row) for row in rows.tolist()}, vtree)
-    model = Strudel(n_components=1, constraint=sdd, validation_fraction=None, max_splits=3).fit(
-        rows
-    )
-    save(model, tmp_path / "m.strudel")
-    assert read_provenance(tmp_path / "m.strudel")["options_not_saved"] == ["constraint"]
-    assert load(tmp_path / "m.strudel").constraint is None

@@ -15,12 +15,6 @@ def clusters(seed, n_rows=300, n_vars=8):
     return (centre[rng.integers(5, size=n_rows)] ^ flips).astype(np.uint8)
 
 
-@pytest.mark.parametrize("bad", [-5, 2.5, "many"])
-def test_bad_numbers_of_sampled_rows_are_refused(bad):
-    with pytest.raises(ValueError, match="sampled_rows must be"):
-        Strudel(n_components=1, search=Greedy(sampled_rows=bad)).fit(clusters(0))
-
-
 @pytest.mark.compiled
 @pytest.mark.parametrize("preset", ["fast", "accurate"])
 def test_presets_learn_deterministic_circuits(preset):

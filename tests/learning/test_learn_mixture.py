@@ -334,13 +334,6 @@ def test_networks_on_several_prefixes_make_one_mixture(networks, has_short_runs,
     assert chosen["valid"] == pytest.approx(model.score(V))
 
 
-def test_a_seed_repeats(networks):
-    X, V = rows_of_a_trait(), rows_of_a_trait(1)
-    one, other = (arrays(with_networks().fit(X, X_valid=V)) for _ in range(2))
-    for mine, others in zip(one, other, strict=True):
-        np.testing.assert_array_equal(mine, others)
-
-
 def test_rows_with_unknown_values(networks):
     X, V = rows_of_kinds().astype(float), rows_of_kinds(1)
     X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from strudel import EM, BaggedEM, BestFirst, Boosting, Continuous, Greedy, LearnPSDD, Race, Strudel
-from strudel.learning import MixtureOptions, SearchOptions
+from strudel.learning import SearchOptions
 from strudel.learning import options as module
 from strudel.learning.options import (
     ACCURATE,
@@ -213,34 +213,6 @@ def test_an_init_that_is_given_is_that_of_all_starts(search, n_vars):
     assert {one.init for one in several} == {"chow_liu", "independent"}
 
 
-def test_the_searches_of_a_race():
-    own = Race(best_first=BestFirst(clones=False), learnpsdd=LearnPSDD(copies="minimal"))
-    assert Race().entrants == {
-        "best_first": BestFirst(),
-        "learnpsdd": LearnPSDD(split_sides="both"),
-    }
-    assert own.entrants == {
-        "best_first": BestFirst(clones=False),
-        "learnpsdd": LearnPSDD(copies="minimal", split_sides="both"),
-    }
-
-
-def test_what_a_method_says_of_training():
-    options = EM(n_runs=3, n_init=2, init_params="random", max_iter=7, patience=4, tol=0.5)
-    assert options.mixture_options(n_components=5, pseudocount=2.0) == MixtureOptions(
-        n_components=5,
-        n_runs=3,
-        n_init=2,
-        init_params="random",
-        max_iter=7,
-        patience=4,
-        tol=0.5,
-        pseudocount=2.0,
-    )
-    assert BaggedEM(n_bags=7).mixture_options().n_runs == 1
-    assert EM().mixture_options() == MixtureOptions()
-
-
 def test_the_paper_is_the_default():
     search, sampled_rows = Strudel(n_components=1)._circuit_options()
     assert (search.search, search.smoothing, search.vtree) == (Greedy(), "uniform", "chow_liu")
@@ -277,13 +249,6 @@ def test_what_is_given_is_used_even_if_it_is_the_default_of_another_preset(prese
 def test_an_unknown_preset_is_refused_by_name():
     with pytest.raises(ValueError, match="preset must be one of paper, fast, accurate"):
         Strudel(n_components=1, preset="best").fit(clusters(0))
-
-
-def test_zero_rows_are_not_sampled():
-    _, sampled_rows = Strudel(
-        n_components=1, preset="accurate", search=Race(sampled_rows=0)
-    )._circuit_options()
-    assert sampled_rows is None
 
 
 @pytest.mark.parametrize("effort", EFFORTS.values(), ids=EFFORTS)

@@ -171,14 +171,6 @@ def test_a_structure_without_any_choice():
     assert model.score(X) == pytest.approx(0.0)
 
 
-def test_a_constraint():
-    X = rows_of_kinds()
-    X = X[X[:, 0] >= X[:, 1]]
-    model = estimator(max_splits=3, constraint="x1 >> x0").fit(X)
-    assert model.score_samples([[0, 1, 0, 0, 0, 0]])[0] == -np.inf
-    assert np.exp(model.score_samples(oracle.all_rows(6))).sum() == pytest.approx(1.0)
-
-
 @pytest.mark.compiled
 def test_rows_with_unknown_values():
     X = rows_of_kinds().astype(float)
@@ -345,12 +337,3 @@ def test_a_network_can_begin_with_the_likeness_of_a_mixture():
     # Every component has points that are nearer to it than to any other component.
     distance = ((log_theta[:, :, np.newaxis] - mixture.edge_log_theta[:, np.newaxis]) ** 2).sum(0)
     assert set(distance.argmin(axis=1)) == {0, 1, 2, 3}
-
-
-def test_points_look_normal_and_shifted_ones_also():
-    points = Points(3, 1024, 0, "cpu")
-    generator = torch.Generator().manual_seed(0)
-    for some in (points.first(1024), points.shifted(1024, generator)):
-        np.testing.assert_allclose(some.mean(dim=0), 0.0, atol=0.02)
-        np.testing.assert_allclose(some.std(dim=0), 1.0, atol=0.02)
-    assert not torch.equal(points.shifted(8, generator), points.shifted(8, generator))

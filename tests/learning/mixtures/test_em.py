@@ -130,17 +130,6 @@ def test_bags_and_defaults_tell_the_edges_of_every_row(circuit, seed, has_defaul
         assert edges == choices_of_row(circuit, row)
 
 
-@given(circuits(max_vars=5), seeds)
-def test_a_bag_lists_the_same_pairs_by_row_and_by_state(circuit, seed):
-    rows = possible_rows(circuit, 9, np.random.default_rng(seed))
-    _, [[bag]] = share_flows(circuit, pack_columns(rows))
-    by_row = np.repeat(np.arange(len(rows)), np.diff(bag.row_first))
-    by_state = np.repeat(np.arange(len(bag.state_first) - 1), np.diff(bag.state_first))
-    assert sorted(zip(by_row, bag.row_state, strict=True)) == sorted(
-        zip(bag.state_row, by_state, strict=True)
-    )
-
-
 def test_the_default_is_what_most_rows_take():
     builder = CircuitBuilder(balanced_vtree(1))
     circuit = builder.build(builder.add_leaf_sum(0, 0.5))  # edges: X = 1, X = 0
@@ -279,23 +268,6 @@ def test_one_component_is_the_single_circuit(circuit, seed, pseudocount, start):
     single = fit_parameters(circuit, rows, sample_weight=weight, pseudocount=pseudocount)
     np.testing.assert_allclose(np.exp(mixture.edge_log_theta[:, 0]), single.theta, atol=1e-12)
     assert mixture.log_weight[0] == 0.0
-
-
-def test_smoothing_towards_the_single_circuit_draws_to_it():
-    X = two_sources(0)
-    circuit = independent(6)
-    single = fit_parameters(circuit, X)
-    far = [
-        np.abs(np.exp(m.edge_log_theta) - single.theta[:, np.newaxis]).max()
-        for m in (
-            fit_mixture(
-                circuit, X, 2, rng=0, options=MixtureOptions(smoothing="single", pseudocount=p)
-            )
-            for p in (1.0, 1e6)
-        )
-    ]
-    assert far[0] > 0.2
-    assert far[1] < 1e-3
 
 
 # What must not matter

@@ -158,8 +158,11 @@ def test_k_means_finds_clusters_that_are_far_apart(device):
     assert nearest(rows, centres).ravel().tolist() == [0] * 20 + [1] * 20 + [2] * 20
 
 
+@pytest.mark.parametrize("few_rows", [0, 4096])
 @pytest.mark.parametrize("start", ["kmeans", "k-means++", "random"])
-def test_a_seed_repeats_and_another_one_does_not(device, start):
+def test_a_seed_repeats_and_another_one_does_not(device, start, few_rows, monkeypatch):
+    monkeypatch.setattr(on_device, "FEW_ROWS", few_rows)
+    monkeypatch.setattr(on_device, "CLUSTERED_ROWS", 50)
     X, V = rows_of_kinds(), rows_of_kinds(1)
     options = MixtureOptions(n_runs=2, init_params=start, max_iter=4, device=device)
     one, again, other = (
@@ -167,6 +170,8 @@ def test_a_seed_repeats_and_another_one_does_not(device, start):
     )
     np.testing.assert_array_equal(one.edge_log_theta, again.edge_log_theta)
     assert not np.array_equal(one.edge_log_theta, other.edge_log_theta)
+    single = fit_mixture(structure(X), X, 1)
+    assert log_likelihood(one, X).mean() > log_likelihood(single, X).mean() + 0.2
 
 
 @pytest.mark.parametrize("start", ["kmeans", "k-means++", "random"])

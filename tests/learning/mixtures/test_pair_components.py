@@ -61,15 +61,6 @@ def test_the_values_of_all_columns_add_up_to_one(truth):
     assert table_of(mixture).sum() == pytest.approx(1.0)
 
 
-def test_one_component_has_the_shares_of_the_columns(truth):
-    values = values_of(truth, 400)
-    found = table_of(learn(values, n_components=1))
-    for axis in range(3):
-        others = tuple({0, 1, 2} - {axis})
-        shares = np.bincount(values[axis], minlength=SHAPE[axis]) / values.shape[1]
-        np.testing.assert_allclose(found.sum(axis=others), shares, atol=2e-3)
-
-
 @pytest.mark.compiled
 def test_pairs_of_columns_are_as_in_the_rows(truth):
     values = values_of(truth, 2000)
