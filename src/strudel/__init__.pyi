@@ -49,8 +49,8 @@ from .trees.vtree import Vtree as Vtree
 from .queries.likelihood import log_likelihood as log_likelihood
 from .queries.marginal import log_marginal as log_marginal
 from .queries.marginal import log_conditional as log_conditional
-from .queries.variable_probabilities import marginal_probabilities as marginal_probabilities
-from .queries.variable_probabilities import pair_probabilities as pair_probabilities
+from .queries.marginals import marginal_probabilities as marginal_probabilities
+from .queries.marginals import pair_probabilities as pair_probabilities
 from .queries.maximum.most_probable import most_probable_state as most_probable_state
 from .queries.maximum.marginal_map import marginal_map as marginal_map
 from .queries.sampling import sample as sample
@@ -59,7 +59,7 @@ from .queries.information import mutual_information as mutual_information
 from .queries.counting import count_distribution as count_distribution
 from .queries.mixture_likelihood import responsibilities as responsibilities
 from .algebra.event_probability import probability as probability
-from .logic.events import variables as variables
+from .logic.terms import variables as variables
 
 # as a layer of a network
 from .layers.exports import to_torch as to_torch

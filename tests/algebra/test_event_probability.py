@@ -19,8 +19,9 @@ from strudel.algebra.event_probability import probability
 from strudel.circuits.examples import figure_1_circuit
 from strudel.errors import CircuitPropertyError
 from strudel.logic.event_compiler import compile_event, event_circuit
-from strudel.logic.events import at_least, at_most, exactly, variables
+from strudel.logic.events import at_least, at_most, exactly
 from strudel.logic.formula import Cnf, Dnf
+from strudel.logic.terms import variables
 from strudel.queries.likelihood import log_likelihood
 from strudel.queries.marginal import log_marginal
 from strudel.trees.vtree import random_vtree

@@ -32,7 +32,7 @@ from strudel import (
     most_probable_state,
 )
 from strudel.circuits import compile_factorized, figure_1_circuit
-from strudel.queries.column_answers import expected_values
+from strudel.queries.marginals import expected_values
 from strudel.tables import TableEncoder
 from strudel.trees.vtree import balanced_vtree
 

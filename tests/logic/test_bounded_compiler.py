@@ -11,7 +11,7 @@ import pytest
 import strudel.logic.bounded_compiler as bounded
 from strudel.errors import SizeLimitError
 from strudel.logic.event_compiler import compile_event
-from strudel.logic.events import variables
+from strudel.logic.terms import variables
 from strudel.trees.vtree import balanced_vtree
 
 pytest.importorskip("pysdd")

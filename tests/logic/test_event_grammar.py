@@ -11,8 +11,7 @@ from formulas import all_rows, event_of_truth, holds, random_truth, seeds, text_
 from strategies import examples
 from strudel.errors import EventSyntaxError
 from strudel.logic.event_grammar import Words, parse_event
-from strudel.logic.events import variables
-from strudel.logic.terms import Term
+from strudel.logic.terms import Term, variables
 from strudel.tables.column import bit_column
 
 NAMES = ("a", "b", "c", "d")

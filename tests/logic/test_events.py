@@ -17,11 +17,12 @@ from strudel._names import places_of
 from strudel.circuits.examples import figure_1_circuit
 from strudel.errors import CircuitPropertyError, MissingDependencyError
 from strudel.logic.event_compiler import compile_event, event_circuit
-from strudel.logic.events import Event, at_least, at_most, exactly, less_than, variables
+from strudel.logic.events import Event, at_least, at_most, exactly, less_than
 from strudel.logic.formula import Cnf, Dnf
 from strudel.logic.pysdd_compiler import compile_with_pysdd
 from strudel.logic.sdd import Sdd, nnf_from_sdd
 from strudel.logic.simple_events import simple_event
+from strudel.logic.terms import variables
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree
 
 
@@ -59,7 +60,7 @@ def test_simple_events_have_the_sdd_that_the_compiler_finds(vtree, data):
     event = count(data.draw(st.integers(0, n_vars + 1)), literals[cut:])
     for literal in literals[:cut]:
         event &= literal
-    place = places_of(x.names)
+    place = places_of(x.columns.names)
     assert simple_event(event, place) is not None
     mine, theirs = compile_event(event, vtree), compile_with_pysdd(event, vtree, place)
     rows = all_rows(n_vars)

@@ -26,7 +26,8 @@ from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import SearchLimitWarning
 from strudel.logic import pysdd_compiler
 from strudel.logic.event_compiler import compile_event
-from strudel.logic.events import at_least, variables
+from strudel.logic.events import at_least
+from strudel.logic.terms import variables
 from strudel.predictions import same_decision as module
 from strudel.predictions.same_decision import Agreement, classifier_agreement
 from worlds import PREDICTORS, World, forest, label, tree

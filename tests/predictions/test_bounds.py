@@ -15,7 +15,7 @@ from oracle import completions
 from strategies import examples
 from strudel.circuits.passes import UNKNOWN
 from strudel.circuits.predictor import PredictorCircuit
-from strudel.logic.events import variables
+from strudel.logic.terms import variables
 from strudel.predictions.decision import PosteriorBounds, decision_of
 from strudel.predictions.predictor_arguments import form_of_predictor
 from strudel.predictions.predictor_forms import CircuitForm, EventForm, Ranges

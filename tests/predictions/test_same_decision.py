@@ -29,7 +29,7 @@ from strudel.circuits.compile import compile_factorized
 from strudel.errors import CircuitPropertyError, SearchLimitWarning
 from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import learn_structure
-from strudel.logic.events import variables
+from strudel.logic.terms import variables
 from strudel.models.strudel import Strudel
 from strudel.predictions.same_decision import (
     expected_same_decision_probability,

@@ -88,11 +88,10 @@ def test_completions_agree_with_the_evidence_and_are_possible(case, seed):
             assert joint.given(row)[int("".join(map(str, state)), 2)] > 0.0
 
 
-def test_lost_rows_may_be_cut_into_pieces(monkeypatch):
+def test_questions_may_be_taken_one_by_one(monkeypatch):
     circuit, row = steep_circuit(60), steep_row(60)
     expected = sample(circuit, 50, [row, np.full(64, NAN)], random_state=0)
-    monkeypatch.setattr(sampling, "PIECE", 7)
-    monkeypatch.setattr(sampling, "BLOCK_NUMBERS", 1)
+    monkeypatch.setattr(sampling, "BLOCK_VALUES", 1)
     found = sample(circuit, 50, [row, np.full(64, NAN)], random_state=0)
     np.testing.assert_array_equal(found, expected)
 

@@ -24,10 +24,8 @@ from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.normalization import normalized_columns
 from strudel.circuits.scopes import reached_nodes
 from strudel.errors import CircuitPropertyError
-from strudel.tables.coded_column import CodedColumn
-from strudel.tables.column import Column
 from strudel.tables.schema import Columns, bit_columns
-from strudel.tables.table_code import TableCode
+from strudel.tables.table_code import columns_of_code
 from strudel.trees.vtree import Vtree
 
 ROUNDING = 1e-9  # of what sums add up to
@@ -45,7 +43,8 @@ def folded(model: Circuit | Mixture) -> ColumnCircuit:
 def _folded(model: Mixture) -> ColumnCircuit:
     if not model.structure.is_in_normal_form:
         raise CircuitPropertyError(
-            "Questions need a circuit whose products follow its vtree, but this one has others."
+            "This question needs a circuit in normal form, but this one has products that do not "
+            "follow its vtree."
         )
     log_theta, log_total = _normalised(model.structure, model.edge_log_theta)
     log_weight = model.log_weight + log_total
@@ -78,27 +77,13 @@ def fold(
     return _Folding(circuit, log_theta, log_weight, columns, patterns).run()
 
 
-def columns_of_code(code: TableCode) -> Columns:
-    """The columns of a table, without the bits that stand for them."""
-    columns = tuple(map(column_of_coded, code.columns))
-    return Columns(columns, code.container, code.unknown, code.left_out, code.missingness)
-
-
-def column_of_coded(own: CodedColumn) -> Column:
-    """A column without its bits, every value of which is a cell."""
-    return Column(
-        own.name,
-        own.kind,
-        own.labels,
-        own.values,
-        own.edges,
-        own.ranges,
-        own.counts,
-        own.dtype,
-        own.zone,
-        own.cells.density if own.is_numeric else None,
-        own.region if own.is_numeric else (),
-    )
+def bits_of(model: Circuit | Mixture, cells: AnyArray) -> AnyArray:
+    """Rows of the 0/1 variables of a model that have these cells."""
+    code = model.table_code
+    if code is None:
+        return cells.astype(np.uint8)
+    columns = enumerate(code.columns)
+    return np.hstack([own.codewords[cells[:, place]] for place, own in columns])
 
 
 class Patterns(NamedTuple):

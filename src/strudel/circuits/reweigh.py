@@ -52,7 +52,7 @@ def normalized(circuit: ColumnCircuit) -> tuple[ColumnCircuit | None, float]:
     values = up(circuit, _by_column(circuit, totals))
     log_theta = np.empty_like(circuit.edge_log_theta)
     for v in np.flatnonzero(circuit.vtree.node_var == NONE).tolist():
-        terms, _ = edge_values(circuit, v, values)
+        terms = edge_values(circuit, v, values)
         edges, _ = edges_at(circuit, v)
         own = values[v][circuit.edge_sum[edges] - circuit.vtree_sums[v]]
         log_theta[edges] = _difference(terms, own)[:, 0]

@@ -73,35 +73,36 @@ def up(
     circuit: ColumnCircuit,
     leaf_values: list[FloatArray],
     add: np.ufunc = np.logaddexp,
+    log_theta: FloatArray | None = None,
 ) -> list[FloatArray]:
     """The log-values of all nodes, per vtree node `(n_nodes, n_rows, k)`.
 
     Leaf values are one array per column, in its order; `add` joins the edges of a sum:
-    `logaddexp` for probabilities, `maximum` for most probable states.
+    `logaddexp` for probabilities, `maximum` for most probable states. Rows that each ask one
+    component have `log_theta` of their own, `(n_edges, n_rows, 1)`.
     """
     values: list[FloatArray] = []
     vtree = circuit.vtree
     for v in range(vtree.n_nodes):
         place = int(vtree.node_var[v])
-        values.append(leaf_values[place] if place != NONE else _sums(circuit, v, values, add))
+        if place != NONE:
+            values.append(leaf_values[place])
+            continue
+        terms = edge_values(circuit, v, values, log_theta)
+        values.append(add.reduceat(terms, edges_at(circuit, v)[1], axis=0))
     return values
 
 
-def _sums(circuit: ColumnCircuit, v: int, values: list[FloatArray], add: np.ufunc) -> FloatArray:
-    terms, first = edge_values(circuit, v, values)
-    found: FloatArray = add.reduceat(terms, first, axis=0)
-    return found
-
-
 def edge_values(
-    circuit: ColumnCircuit, v: int, values: list[FloatArray]
-) -> tuple[FloatArray, IntArray]:
-    """The log-values of the edges of all sums at a vtree node, and where each sum's begin."""
-    edges, first = edges_at(circuit, v)
+    circuit: ColumnCircuit, v: int, values: list[FloatArray], log_theta: FloatArray | None = None
+) -> FloatArray:
+    """The log-values of the edges of all sums at a vtree node."""
+    edges, _ = edges_at(circuit, v)
     left, right = circuit.edge_left[edges], circuit.edge_right[edges]
     l, r = int(circuit.vtree.node_left[v]), int(circuit.vtree.node_right[v])
     terms = values[l][left - first_node(circuit, l)] + values[r][right - first_node(circuit, r)]
-    return terms + circuit.edge_log_theta[edges][:, np.newaxis], first
+    own = circuit.edge_log_theta[edges][:, np.newaxis] if log_theta is None else log_theta[edges]
+    return terms + own
 
 
 def edges_at(circuit: ColumnCircuit, v: int) -> tuple[slice, IntArray]:
@@ -132,23 +133,31 @@ def down(circuit: ColumnCircuit, values: list[FloatArray]) -> list[FloatArray]:
     """How probable it is to pass each node given each row, per vtree node, after `up`."""
     vtree = circuit.vtree
     flows = [np.zeros_like(own) for own in values]
-    flows[vtree.root][...] = values[vtree.root] > -np.inf
+    flows[vtree.root][-1] = values[vtree.root][-1] > -np.inf
     for v in range(vtree.n_nodes - 1, -1, -1):
         if vtree.node_var[v] != NONE:
             continue
-        terms, _ = edge_values(circuit, v, values)
         edges, _ = edges_at(circuit, v)
         owner = circuit.edge_sum[edges] - circuit.vtree_sums[v]
-        own = values[v][owner]
-        with np.errstate(invalid="ignore"):
-            share = np.where(own > -np.inf, np.exp(terms - own), 0.0) * flows[v][owner]
+        through = edge_shares(circuit, v, values) * flows[v][owner]
         for child, side in (
             (circuit.edge_left, vtree.node_left),
             (circuit.edge_right, vtree.node_right),
         ):
             below = int(side[v])
-            np.add.at(flows[below], child[edges] - first_node(circuit, below), share)
+            np.add.at(flows[below], child[edges] - first_node(circuit, below), through)
     return flows
+
+
+def edge_shares(
+    circuit: ColumnCircuit, v: int, values: list[FloatArray], log_theta: FloatArray | None = None
+) -> FloatArray:
+    """How probable each edge of the sums at a vtree node is given its sum, after `up`."""
+    terms = edge_values(circuit, v, values, log_theta)
+    edges, _ = edges_at(circuit, v)
+    own = values[v][circuit.edge_sum[edges] - circuit.vtree_sums[v]]
+    with np.errstate(invalid="ignore"):
+        return np.where(own > -np.inf, np.exp(terms - own), 0.0)
 
 
 # Questions
@@ -157,7 +166,11 @@ def down(circuit: ColumnCircuit, values: list[FloatArray]) -> list[FloatArray]:
 def component_logs(circuit: ColumnCircuit, evidence: Evidence) -> FloatArray:
     """The log-probability of every question under every component, `(n_rows, k)`."""
     codes, place = distinct_rows(evidence.codes)
-    rows = leaf_rows(circuit, evidence.weights)
+    return component_logs_of(circuit, leaf_rows(circuit, evidence.weights), codes)[place]
+
+
+def component_logs_of(circuit: ColumnCircuit, rows: LeafRows, codes: AnyArray) -> FloatArray:
+    """The same for rows of codes, from the tables of the leaves."""
     found = np.empty((len(codes), circuit.n_components))
     if _is_much(circuit, len(codes)):
         is_lost = _batch(_logs_in_lanes, circuit, rows, codes, found)
@@ -168,7 +181,7 @@ def component_logs(circuit: ColumnCircuit, evidence: Evidence) -> FloatArray:
         own = todo[part]
         values = up(circuit, leaf_values_of(circuit, rows, codes[own]))
         found[own] = values[circuit.vtree.root][-1]
-    return found[place]
+    return found
 
 
 def leaf_flows(

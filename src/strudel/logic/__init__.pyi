@@ -1,7 +1,8 @@
 # events
 from .events import Event as Event
-from .events import Variables as Variables
-from .events import variables as variables
+from .terms import Term as Term
+from .terms import Variables as Variables
+from .terms import variables as variables
 from .events import at_least as at_least
 from .events import at_most as at_most
 from .events import exactly as exactly

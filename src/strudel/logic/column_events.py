@@ -92,6 +92,13 @@ class ColumnTerm:
 
     __hash__ = object.__hash__
 
+    def in_region(self, region: Region) -> Event:
+        """The event that the column lies in a region; of categories, among their places."""
+        if self.column.is_numeric:
+            return self._in(region)
+        place = np.arange(self.column.n_values)
+        return self._has(np.any([(place >= a) & (place < b) for a, b in region], axis=0))
+
     def _has(self, holds: AnyArray) -> Event:
         """The event that the column has one of those values that hold."""
         return self._in(places_region(holds)) if self.column.is_shared else self._event(holds)

@@ -56,6 +56,21 @@ def without_points(event: Event, names: Sequence[str]) -> Event:
 
 def said_event(item: Any, n_vars: int, feature_names: Sequence[str] | None = None) -> Event:
     """The event as it was said, in which ``age = 35`` may be a point."""
+    event = _said_event(item, n_vars, feature_names)
+    code = code_of(names_of(n_vars, feature_names))
+    if code is None or all(part.kind != "in" for part, _ in children_first(event)):
+        return event
+    names = names_of(n_vars, feature_names)
+
+    def in_bits(leaf: Event) -> Event:
+        if leaf.kind != "in":
+            return leaf
+        return ColumnTerm(code.column(str(leaf.var)), names).in_region(leaf.region)
+
+    return with_leaves(event, in_bits)
+
+
+def _said_event(item: Any, n_vars: int, feature_names: Sequence[str] | None = None) -> Event:
     if isinstance(item, str):
         return parse_event(item, _words(names_of(n_vars, feature_names)))
     if isinstance(item, FORMULAS) and item.n_vars > n_vars:

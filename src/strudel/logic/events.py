@@ -16,12 +16,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from strudel._names import find_name, names_of, places_of, quote
+from strudel._names import find_name, names_of, places_of
 from strudel._types import NONE, AnyArray
 from strudel.data.validation import check_binary
 from strudel.logic.sdd import Sdd
 from strudel.tables.density import Region
-from strudel.tables.table_code import code_of
 
 BARE_NAME = re.compile(r"[^\W\d][\w.]*")
 WORDS = frozenset({"true", "false", "True", "False", "and", "or", "not", "xor"})  # not bare names
@@ -379,76 +378,6 @@ def _flat_operands(event: Event) -> list[Event]:
         else:
             found[id(child)] = child
     return list(found.values())
-
-
-class Variables:
-    """The variables of a model as events, by name or number.
-
-    Examples
-    --------
-    >>> x = Variables(("smoker", "cough"))
-    >>> x["smoker"] >> x["cough"]
-    Event('smoker >> cough')
-    >>> at_least(1, x)
-    Event('at_least(1, smoker, cough)')
-    """
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self.names = names
-        self._place = places_of(names)
-
-    def __getitem__(self, key: str | int) -> Any:
-        code = code_of(self.names)
-        if code is not None and isinstance(key, str) and key not in self._place:
-            from strudel.logic.column_events import ColumnTerm  # late: it is written for `Event`
-
-            return ColumnTerm(code.column(key), self.names)
-        return Event("variable", var=self.names[find_name(key, self._place, "variables")])
-
-    def __iter__(self) -> Iterator[Event]:
-        return (self[name] for name in self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __repr__(self) -> str:
-        return f"Variables({quote(self.names)})"
-
-
-def variables(model: Any) -> Variables:
-    """The variables of a model, to write events with.
-
-    Parameters
-    ----------
-    model : Circuit, Mixture, fitted estimator, or sequence of names
-        Without feature names, the variables are called x0, x1, ...
-
-    Returns
-    -------
-    Variables
-        ``x["name"]`` and ``x[number]`` are `Event`s; iterating gives all of them. For a model that
-        was learned from a table, ``x["column"]`` is a `ColumnTerm`, to be compared.
-
-    Examples
-    --------
-    >>> from strudel import probability
-    >>> from strudel.circuits import figure_1_circuit
-    >>> x = variables(figure_1_circuit())
-    >>> round(probability(figure_1_circuit(), x["X1"] & ~x["X2"]), 4)
-    0.164
-    """
-    held: Any
-    for held in (model, getattr(model, "circuit_", None)):
-        if hasattr(held, "n_vars") and hasattr(held, "feature_names"):
-            return Variables(names_of(held.n_vars, held.feature_names))
-    if hasattr(model, "fit"):
-        raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit first.")
-    if isinstance(model, str) or not isinstance(model, Iterable):
-        raise TypeError(
-            "variables takes a Circuit, a Mixture, a fitted estimator or a list of names, "
-            f"but got {type(model).__name__}."
-        )
-    return Variables(tuple(str(name) for name in model))
 
 
 def at_least(k: int, events: Iterable[Any]) -> Event:

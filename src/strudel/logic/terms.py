@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from strudel._names import quote
+from strudel._names import names_of, places_of, quote
 from strudel._types import AnyArray
 from strudel.data.validation import check_evidence
 from strudel.logic.event_forms import FORMULAS, event_of
 from strudel.logic.event_grammar import Words, parse_event
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, quoted
+from strudel.logic.events import at_least as at_least
 from strudel.tables.column import (
     BIT,
     Column,
@@ -33,7 +34,8 @@ from strudel.tables.column import (
 )
 from strudel.tables.columns import is_missing
 from strudel.tables.density import Region
-from strudel.tables.schema import Columns
+from strudel.tables.schema import Columns, bit_columns
+from strudel.tables.table_code import code_of, columns_of_code
 
 
 class Term:
@@ -124,8 +126,17 @@ class Term:
         return f"Term({column.name!r}: {column.kind} with {quote(column.labels)})"
 
 
-class Terms:
-    """The columns of a model, to write events with."""
+class Variables:
+    """The columns of a model as events, by name or number; those of more than 0 and 1 as `Term`s.
+
+    Examples
+    --------
+    >>> x = variables(("smoker", "cough"))
+    >>> x["smoker"] >> x["cough"]
+    Event('smoker >> cough')
+    >>> at_least(1, x)
+    Event('at_least(1, smoker, cough)')
+    """
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
@@ -210,3 +221,45 @@ def _in_columns(row: Mapping[Any, Any], columns: Columns) -> Event:
             continue
         events.append(Term(columns[columns.place(name, "The event")]).agrees(value))
     return Event("and", tuple(events))
+
+
+def variables(model: Any) -> Variables:
+    """The variables of a model, to write events with.
+
+    Parameters
+    ----------
+    model : Circuit, fitted estimator, or sequence of names
+        Without feature names, the variables are called x0, x1, ...
+
+    Returns
+    -------
+    Variables
+        ``x["name"]`` and ``x[number]`` are `Event`s; iterating gives all of them. For a model that
+        was learned from a table, ``x["column"]`` is a `Term`, to be compared.
+
+    Examples
+    --------
+    >>> from strudel import probability
+    >>> from strudel.circuits import figure_1_circuit
+    >>> x = variables(figure_1_circuit())
+    >>> round(probability(figure_1_circuit(), x["X1"] & ~x["X2"]), 4)
+    0.164
+    """
+    held: Any
+    for held in (model, getattr(model, "circuit_", None)):
+        if hasattr(held, "columns") and isinstance(held.columns, Columns):
+            return Variables(held.columns)
+        if hasattr(held, "n_vars") and hasattr(held, "feature_names"):
+            names = names_of(held.n_vars, held.feature_names)
+            code = code_of(names)
+            return Variables(bit_columns(names) if code is None else columns_of_code(code))
+    if hasattr(model, "fit"):
+        raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit first.")
+    if isinstance(model, str) or not isinstance(model, Iterable):
+        raise TypeError(
+            "variables takes a Circuit, a fitted estimator or a list of names, "
+            f"but got {type(model).__name__}."
+        )
+    names = tuple(str(name) for name in model)
+    places_of(names)  # says which of them is there twice
+    return Variables(bit_columns(names))

@@ -32,13 +32,12 @@ from strudel.models.base import keep_encoder
 from strudel.models.classifier import StrudelClassifier
 from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.queries.by_block import by_block, possible_row
-from strudel.queries.column_answers import expected_values
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.marginal import raise_if_impossible
+from strudel.queries.marginals import marginal_probabilities
 from strudel.queries.maximum.most_probable import most_probable_state
 from strudel.queries.model import Model, model_of
 from strudel.queries.sampling import sample
-from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.tables.coded_column import CodedColumn
 from strudel.tables.column import BIT
 from strudel.tables.columns import read_columns
@@ -456,3 +455,16 @@ def _values_of(filled: FloatArray, rng: np.random.Generator | None) -> ValuesOf:
         return nearest_values(column, bits) if rng is None else column.drawn_bits(bits, rng)
 
     return values
+
+
+def expected_values(column: CodedColumn, shares: FloatArray) -> list[Any]:
+    """The mean of a number or a date, and the most probable value of all else."""
+    if column.kind in ("number", "date", BIT) and None not in column.values:
+        means = np.einsum("rv,v->r", shares, _values_to_average(column))  # the same for any rows
+        return list(means.tolist())
+    return [column.values[place] for place in shares.argmax(axis=1)]
+
+
+def _values_to_average(column: CodedColumn) -> FloatArray:
+    """The mean of every cell of numbers or dates; the values of a column of 0 and 1."""
+    return column.cell_means if column.is_numeric else np.array(column.values, dtype=np.float64)

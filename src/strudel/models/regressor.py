@@ -33,7 +33,7 @@ from strudel.learning.fill_in import (
 from strudel.learning.options import EM
 from strudel.models.base import NotebookSummary, as_target
 from strudel.models.strudel import Strudel, StrudelOptions
-from strudel.queries.columns.column_posterior import check_shares
+from strudel.queries.column_posterior import check_shares
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.model import Model, model_of
 from strudel.tables.coded_column import CodedColumn

@@ -29,10 +29,9 @@ from strudel.plotting.canvas import (
 )
 from strudel.plotting.marginals import as_evidence, one_row
 from strudel.plotting.trees import shown_vtree
-from strudel.queries.column_pairs import column_pairs
-from strudel.queries.columns.correlations import Correlations
+from strudel.queries.column_pairs import Correlations, column_pairs
+from strudel.queries.marginals import marginal_probabilities, pair_probabilities
 from strudel.queries.model import Model, model_of
-from strudel.queries.variable_probabilities import marginal_probabilities, pair_probabilities
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

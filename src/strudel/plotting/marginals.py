@@ -26,9 +26,9 @@ from strudel.plotting.canvas import (
 )
 from strudel.predictions.explanation import ShapValues, values_of_columns
 from strudel.queries.arguments import given_rows
-from strudel.queries.columns.column_posterior import ColumnPosterior, density_curve
+from strudel.queries.column_posterior import ColumnPosterior, density_curve
+from strudel.queries.marginals import marginal_probabilities
 from strudel.queries.model import Model, model_of
-from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.tables.coded_column import CodedColumn
 
 if TYPE_CHECKING:

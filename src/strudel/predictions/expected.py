@@ -44,7 +44,7 @@ from strudel.queries.columns.value_probabilities import linear_shares
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.probabilities import literal_probabilities, log_probabilities
-from strudel.queries.sampling import draw_rows
+from strudel.queries.sampling import drawn_bits
 
 MAX_STATES = 2**12  # of what is unknown and matters, per row: some milliseconds
 BLOCK_CELLS = 2**24  # of sampled rows
@@ -363,8 +363,7 @@ def _sampled(
     for start in range(0, len(rows), block):
         own = rows[start : start + block]
         some = decode(task.known.codes[own])
-        drawn = draw_rows(task.model, some, n_samples, rng, task.query)
-        bits = drawn.reshape(-1, drawn.shape[2])
+        bits = drawn_bits(task.model, some, n_samples, rng)
         output = task.form.evaluate(bits) + np.repeat(task.known.shifts[own], n_samples, axis=0)
         for i, line in enumerate(task.asked.lines):
             knows = np.repeat(task.known.knows[own, i], n_samples)

@@ -44,7 +44,7 @@ from strudel.predictions.predictor_forms import Form, LinearForm, mentioned_vari
 from strudel.predictions.same_decision import Agreement, SameLabels, search_agreement
 from strudel.queries.arguments import check_limits
 from strudel.queries.by_block import by_block
-from strudel.queries.columns.column_posterior import as_value
+from strudel.queries.column_posterior import as_value
 from strudel.queries.model import Model, model_of
 from strudel.queries.probabilities import log_probabilities
 from strudel.tables.coded_column import CodedColumn

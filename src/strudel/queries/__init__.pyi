@@ -7,19 +7,19 @@ from .counting import count_distribution as count_distribution
 from .mixture_likelihood import responsibilities as responsibilities
 
 # of every variable
-from .variable_probabilities import marginal_probabilities as marginal_probabilities
-from .variable_probabilities import pair_probabilities as pair_probabilities
-from .variable_probabilities import covariance as covariance
-from .column_answers import ColumnMarginals as ColumnMarginals
+from .marginals import marginal_probabilities as marginal_probabilities
+from .marginals import pair_probabilities as pair_probabilities
+from .marginals import covariance as covariance
+from .marginals import ColumnMarginals as ColumnMarginals
 
 # of one column of numbers or dates
-from .columns.column_posterior import posterior as posterior
-from .columns.column_posterior import ColumnPosterior as ColumnPosterior
-from .columns.column_posterior import expectation as expectation
-from .columns.column_posterior import variance as variance
-from .columns.column_posterior import quantile as quantile
-from .columns.column_posterior import cdf as cdf
-from .columns.column_posterior import pdf as pdf
+from .column_posterior import posterior as posterior
+from .column_posterior import ColumnPosterior as ColumnPosterior
+from .column_posterior import expectation as expectation
+from .column_posterior import variance as variance
+from .column_posterior import quantile as quantile
+from .column_posterior import cdf as cdf
+from .column_posterior import pdf as pdf
 
 # rows
 from .maximum.most_probable import most_probable_state as most_probable_state
@@ -28,12 +28,12 @@ from .maximum.marginal_map import MarginalMap as MarginalMap
 from .sampling import sample as sample
 
 # in the columns of a table
-from .columns.correlations import correlations as correlations
-from .columns.correlations import Correlations as Correlations
-from .columns.surprise import surprise as surprise
-from .columns.surprise import Surprise as Surprise
-from .columns.compare_groups import compare as compare
-from .columns.compare_groups import Comparison as Comparison
+from .column_pairs import correlations as correlations
+from .column_pairs import Correlations as Correlations
+from .surprise import surprise as surprise
+from .surprise import Surprise as Surprise
+from .compare import compare as compare
+from .compare import Comparison as Comparison
 from .columns.pair_check import check as check
 from .columns.pair_check import Check as Check
 from .columns.known_columns import of_all_rows as of_all_rows

@@ -62,11 +62,11 @@ def by_block(*rows: str, **options: Any) -> Callable[[F], F]:
 def _some_row(model: Model) -> AnyArray:
     """A row of the 0/1 variables of positive probability."""
     from strudel.queries.probabilities import log_probabilities
-    from strudel.queries.sampling import draw_rows
+    from strudel.queries.sampling import drawn_bits
 
     row = np.full((1, model.n_vars), np.nan)
     try:
-        return draw_rows(model, row, 1, 0, "sample")[0]
+        return drawn_bits(model, row, 1, np.random.default_rng(0))
     except CircuitPropertyError:  # not in normal form: one value after the other
         for var in range(model.n_vars):
             row[0, var] = 1.0

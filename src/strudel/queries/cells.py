@@ -18,6 +18,7 @@ from strudel.circuits.passes import distinct_rows
 from strudel.circuits.walks import (
     LeafRows,
     component_logs,
+    component_logs_of,
     leaf_flows,
     leaf_rows,
     rows_at_a_time,
@@ -26,6 +27,8 @@ from strudel.data.validation import slices
 from strudel.errors import CircuitPropertyError
 from strudel.queries.given import Asked, component_posterior, log_mean
 from strudel.tables.evidence import Evidence
+
+BLOCK_LOGS = 2**22  # of rows and components, made at a time
 
 
 def log_probabilities(circuit: ColumnCircuit, evidence: Evidence) -> FloatArray:
@@ -87,6 +90,24 @@ def _cells_of(
     chance /= np.where(total > 0.0, total, 1.0)
     chance[is_lost] = np.nan
     return chance
+
+
+def rest_probabilities(circuit: ColumnCircuit, evidence: Evidence) -> tuple[FloatArray, FloatArray]:
+    """Log-probability of every row `(n_rows,)`, and of what else it knows than each column.
+
+    The latter is `(n_rows, n_columns)`: one question for each column that is left out, since what
+    a leaf of zero would have let pass is in no walk down.
+    """
+    rows, n_columns = leaf_rows(circuit, evidence.weights), len(circuit.columns)
+    without = np.repeat(evidence.codes[np.newaxis], 1 + n_columns, axis=0)
+    for place, column in enumerate(circuit.columns):
+        without[1 + place, :, place] = column.n_cells
+    codes, place_of = distinct_rows(without.reshape(-1, n_columns))
+    log_p = np.empty(len(codes))
+    for part in slices(len(codes), max(1, BLOCK_LOGS // circuit.n_components)):
+        log_p[part] = log_mean(circuit, component_logs_of(circuit, rows, codes[part]))
+    found = log_p[place_of].reshape(1 + n_columns, -1)
+    return found[0], found[1:].T
 
 
 def joint_table(

@@ -1,26 +1,107 @@
-"""How much every two columns of a table tell about each other, exact and given what is known.
+"""What every two columns of a table have to do with each other, exact and given what is known.
 
 In:  a model of a table; without a table, every 0/1 variable is a column.
-Out: `ColumnPairs`.
+Out: `Correlations`; `ColumnPairs`, how much every two columns tell about each other.
 
-Whether a column has a value is a sum of its 0/1 variables: one of them under a one-hot code, the
-difference of two under a thermometer code. So the probability of every two values together is a
-sum of probabilities of two variables together, which take one pass for each variable.
+Both are sums over the probabilities of every two cells together: one question for every cell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from strudel._names import names_of
+from strudel._display import plotting
 from strudel._types import FloatArray, IntArray
 from strudel.data.bits import x_log_x_of
-from strudel.queries.columns.value_probabilities import value_sums
-from strudel.queries.model import Model, model_of
-from strudel.queries.variable_probabilities import pairs_among
+from strudel.queries.cells import cell_probabilities, log_probabilities
+from strudel.queries.given import Asked, ask, pandas_frame, raise_if_impossible
+from strudel.tables.column import Column
+
+
+class Correlations(NamedTuple):
+    """The correlation of every two columns that have an order."""
+
+    names: tuple[str, ...]
+    values: FloatArray  # (n_columns, n_columns) NaN for a column that is certain
+
+    def to_frame(self) -> Any:
+        """A pandas frame with the names of the columns."""
+        content = {"": list(self.names)} | dict(zip(self.names, self.values.T, strict=True))
+        return pandas_frame(content).set_index("").rename_axis(None)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw them: blue if positive, orange if negative.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; pyplot's current axes by default.
+        """
+        return plotting("heat_maps").plot_correlations(self, ax)
+
+
+def correlations(model: Any, given: Any = None) -> Correlations:
+    """How strongly numbers rise and fall together: Pearson's correlation of every two columns.
+
+    Parameters
+    ----------
+    model : Circuit or fitted estimator
+    given : evidence in any form, as in `probability`, of one row, optional
+        Nothing is known by default.
+
+    Returns
+    -------
+    Correlations
+        `names` and `values`, `to_frame()` and `plot()`. Numbers and dates count with their
+        densities, ordinals with their places 0, 1, 2, ..., columns of two values with 0 and 1.
+        Categories of more values have no order and are left out: see `mutual_information`.
+
+    Examples
+    --------
+    >>> from strudel import Strudel
+    >>> from strudel.queries import correlations
+    >>> rows = [[20, "no"], [30, "no"], [60, "yes"], [70, "yes"]] * 25
+    >>> model = Strudel(n_components=1, max_splits=0, random_state=0).fit(rows)
+    >>> correlations(model).values.round(1)
+    array([[1. , 0.9],
+           [0.9, 1. ]])
+    """
+    asked = ask(model, given)
+    columns = asked.circuit.columns
+    own = [asked.evidence.column(place) for place in range(len(columns))]
+    moments = {p: m for p, column in enumerate(own) if (m := _moments(column)) is not None}
+    kept = list(moments)
+    joint, first = cells_together(asked, kept)
+    chance = joint.diagonal()
+    mean = np.concatenate([np.zeros(0), *(moments[place][0] for place in kept)])
+    variance = np.concatenate([np.zeros(0), *(moments[place][1] for place in kept)])
+    for at, stop in pairwise([*first.tolist(), len(mean)]):
+        # About the mean of the column, so that no large numbers are subtracted.
+        mean[at:stop] -= chance[at:stop] @ mean[at:stop]
+    together = mean[:, np.newaxis] * joint * mean
+    covariance = np.add.reduceat(np.add.reduceat(together, first, axis=0), first, axis=1)
+    covariance[np.diag_indices(len(kept))] = np.add.reduceat(chance * (variance + mean**2), first)
+    deviation = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
+    deviation[deviation == 0.0] = np.nan
+    values = np.clip(covariance / np.outer(deviation, deviation), -1.0, 1.0)
+    return Correlations(tuple(columns[c].name for c in kept), values)
+
+
+def _moments(column: Column) -> tuple[FloatArray, FloatArray] | None:
+    """The mean and the variance of a column given each of its values or cells."""
+    if column.is_numeric:
+        mean, variance = column.cells.moments()
+        return np.nan_to_num(mean), np.nan_to_num(variance)
+    if column.kind == "ordinal" or column.n_values == 2:
+        return np.arange(column.n_values, dtype=np.float64), np.zeros(column.n_values)
+    return None
+
+
+# Every two columns
 
 
 class ColumnPairs(NamedTuple):
@@ -49,15 +130,9 @@ def column_pairs(model: Any, given: Any = None) -> ColumnPairs:
     array([[0.0442, 0.1007, 0.    , 0.1284],
            [0.0109, 0.0246, 0.1284, 0.    ]])
     """
-    found = model_of(model)
-    code = found.table_code
-    if code is None:
-        names = names_of(found.n_vars, found.feature_names)
-        codewords = [np.array([[0], [1]])] * found.n_vars
-    else:
-        names = code.names
-        codewords = [column.cell_words for column in code.columns]
-    joint, first = values_together(found, given, codewords)
+    asked = ask(model, given)
+    names = asked.circuit.columns.names
+    joint, first = cells_together(asked, list(range(len(names))))
     entropy = -np.add.reduceat(x_log_x_of(joint.diagonal()), first)
     together = np.add.reduceat(np.add.reduceat(x_log_x_of(joint), first, axis=0), first, axis=1)
     information = entropy[:, np.newaxis] + entropy + together
@@ -66,27 +141,25 @@ def column_pairs(model: Any, given: Any = None) -> ColumnPairs:
     return ColumnPairs(tuple(map(str, names)), information, entropy)
 
 
-def values_together(
-    model: Model, given: Any, codewords: list[Any], is_asked: Sequence[bool] | None = None
-) -> tuple[FloatArray, IntArray]:
-    """The probability of every two values together, and the number of each column's first value.
+def cells_together(asked: Asked, places: Sequence[int]) -> tuple[FloatArray, IntArray]:
+    """How probable every two cells of some columns are together, given one row.
 
-    If only some columns are asked for, the values of others have any numbers.
+    Also the number of the first cell of each column. One question for every cell.
     """
-    n_vars, asked = model.n_vars, None
-    if is_asked is not None:
-        asked = np.repeat(is_asked, [words.shape[1] for words in codewords])
-    moments = np.ones((n_vars + 1, n_vars + 1))  # of all variables, and of a last one that is 1
-    moments[:n_vars, :n_vars] = pairs_among(model, given, asked)
-    moments[n_vars, :n_vars] = moments[:n_vars, n_vars] = moments.diagonal()[:n_vars]
-    first = np.cumsum([0, *(len(words) for words in codewords)], dtype=np.int32)
-    values = np.zeros((first[-1], n_vars + 1))  # how to sum variables for each value
-    start = 0
-    for at, words in zip(first, codewords, strict=False):
-        stop = start + words.shape[1]
-        sums = value_sums(words)
-        values[at : at + len(words), start:stop] = sums[:, :-1]
-        values[at : at + len(words), n_vars] = sums[:, -1]
-        start = stop
-    # Rounding leaves -1e-17 of what is impossible.
-    return np.maximum(values @ moments @ values.T, 0.0), first[:-1]
+    circuit, evidence = asked.circuit, asked.evidence
+    if len(evidence) != 1:
+        raise ValueError(
+            f"given must be one row, but has {len(evidence)}. Ask for one row at a time."
+        )
+    raise_if_impossible(log_probabilities(circuit, evidence))
+    widths = [circuit.columns[place].n_cells for place in places]
+    first = np.cumsum([0, *widths], dtype=np.int32)
+    joint = np.zeros((int(first[-1]), int(first[-1])))
+    _, chances = cell_probabilities(circuit, evidence, places)
+    for at, place, chance in zip(first, places, chances, strict=False):
+        cells = np.flatnonzero(chance[0] > 0.0)
+        states = evidence.with_states({place: cells}, len(cells))
+        _, found = cell_probabilities(circuit, states, places)
+        joint[at + cells] = chance[0, cells, np.newaxis] * np.hstack(found)
+    joint = (joint + joint.T) / 2.0  # equal up to rounding
+    return np.nan_to_num(joint), first[:-1]

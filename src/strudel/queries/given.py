@@ -46,11 +46,26 @@ class Asked:
     circuit: ColumnCircuit
     evidence: Evidence
     log_probability: float = 0.0  # of the facts that became part of the circuit
+    event_places: frozenset[int] = frozenset()  # what these facts are about
+
+    @property
+    def named(self) -> set[int]:
+        """The places of the columns that something is known about."""
+        known = np.flatnonzero(self.evidence.is_known().any(axis=0))
+        return {*known.tolist(), *self.event_places}
 
     @property
     def is_single(self) -> bool:
         """Whether it is one question, whose answer has no axis of rows."""
         return self.evidence.is_single
+
+    def of_row(self, row: int) -> Asked:
+        """One of its questions."""
+        return (
+            self
+            if len(self.evidence) == 1
+            else replace(self, evidence=self.evidence.take(np.array([row])))
+        )
 
 
 def circuit_of(model: Any) -> ColumnCircuit:
@@ -68,17 +83,22 @@ def circuit_of(model: Any) -> ColumnCircuit:
 
 
 def ask(
-    model: Any, given: Any = None, about: Iterable[Any] = (), *, may_be_impossible: bool = False
+    model: Any,
+    given: Any = None,
+    about: Iterable[Any] | None = None,
+    *,
+    may_be_impossible: bool = False,
 ) -> Asked:
-    """The circuit and the evidence of a question; `about` names the columns that are asked for.
+    """The circuit and the evidence of a question.
 
+    If it is `about` columns, it is asked of the rows in which they and the given ones have values.
     Raises `NoValueError` where an event has probability zero, or facts that no row of the circuit
     can have unless they `may_be_impossible`.
     """
     circuit = circuit_of(model)
     columns = circuit.columns
     event = said_event(given, columns) if is_formula(given) else None
-    if columns.missingness.caused:
+    if about is not None and columns.missingness.caused:
         named = {columns.names[columns.place(one)] for one in about}
         circuit = where_known(circuit, named | _named(circuit, given, event))
     if event is None:
@@ -94,7 +114,8 @@ def ask(
     found, log_p = remembered(circuit, event, lambda: given_event(circuit, event))
     if found is None:
         raise NoValueError(f"The given event {IMPOSSIBLE}", "Give another one.", column="")
-    return Asked(found, nothing_known(found.columns), log_p)
+    about_event = frozenset(column_leaves(event, columns))
+    return Asked(found, nothing_known(found.columns), log_p, about_event)
 
 
 def evidence_of_facts(circuit: ColumnCircuit, facts: Mapping[int, Any]) -> Evidence | None:
@@ -129,6 +150,28 @@ def remembered(circuit: ColumnCircuit, key: Any, make: Any) -> Any:
     while len(recent) > N_RECENT:
         del recent[next(iter(recent))]
     return found
+
+
+def find_columns(model: Any, asked: Any, who: str) -> list[int]:
+    """The places of one column or several, by names or numbers, each once."""
+    columns = circuit_of(model).columns
+    items = [asked] if isinstance(asked, str | int | np.integer) else list(asked)
+    found: list[int] = []
+    for item in items:
+        place = columns.place(item, who)
+        if place in found:
+            raise ValueError(f"{who} must name each column once, but has {item!r} twice.")
+        found.append(place)
+    if not found:
+        raise ValueError(f"{who} must name at least one column, but is empty.")
+    return found
+
+
+def pandas_frame(content: Mapping[str, Any]) -> Any:
+    """A frame of pandas with these columns."""
+    import narwhals as nw
+
+    return nw.from_dict(dict(content), backend="pandas").to_native()
 
 
 # Columns that are missing for a reason

@@ -1,63 +1,57 @@
-"""Samples, free or given what is known: one pass up per evidence, then one walk down per sample.
+"""Drawing rows from a circuit, exactly, also given evidence.
 
-In a mixture a sample first takes a component, by its posterior given the evidence; samples of the
-same evidence and component share a pass.
+In:  a model, how many rows, and what is known.
+Out: rows in the form of the table; cells of its columns.
+
+A component is drawn for every sample, in proportion to its posterior. One walk up gives every sum's
+shares of its edges; then all samples walk down together, one vtree node at a time.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from strudel._numba import in_threads, kernel, lane
-from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.fold import bits_of, folded
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.passes import (
-    LANES,
-    Plan,
-    encode,
-    pass_up,
-    plan,
-    set_literals,
-    working_memory,
+from strudel.circuits.walks import (
+    component_logs,
+    edge_shares,
+    edges_at,
+    first_node,
+    leaf_rows,
+    up,
 )
-from strudel.circuits.properties import check_properties
 from strudel.data.argument_checks import RandomState, generator_from
 from strudel.data.validation import slices
-from strudel.queries.arguments import given_rows
-from strudel.queries.by_block import by_block
-from strudel.queries.column_answers import as_table
-from strudel.queries.conditional_parameters import parameters_in_logs
-from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.model import Model, Part, model_of, part_of, structure_of
-from strudel.queries.probabilities import (
-    component_log_probabilities,
-    log_mean,
-    log_probabilities,
-    posterior,
-)
+from strudel.queries.by_block import lazily
+from strudel.queries.given import Asked, ask, component_posterior, log_mean, raise_if_impossible
+from strudel.tables.columns import RawColumn
+from strudel.tables.evidence import Evidence, nothing_known
 
-BLOCK_NUMBERS = 2**22  # random numbers drawn at a time
-PIECE = 512  # samples that one pass up serves at most, so that all threads have work
+BLOCK_VALUES = 2**22  # of nodes and of different questions, in memory at a time
+BLOCK_SAMPLES = 2**16
 
 
-@by_block("given")
+@lazily("given")
 def sample(
-    model: Model,
+    model: Any,
     n_samples: int = 1,
     given: Any = None,
     random_state: RandomState = None,
     *,
     missing: bool = False,
-) -> ByteArray:
+) -> Any:
     """Draw rows from the model, or complete partly known rows, exactly from `p(rest | given)`.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        Smooth and structured-decomposable.
+    model : Circuit or fitted estimator
     n_samples : int
         Number of rows; per row of `given` if that is a table.
     given : evidence in any form, as in `probability`, optional
@@ -86,226 +80,194 @@ def sample(
     array([[1, 0, 1, 0],
            [1, 0, 1, 1]], dtype=uint8)
     """
-    model = model_of(model)
-    if missing and model.table_code is None:
+    asked = ask(model, given)
+    columns = asked.circuit.columns
+    if missing and columns.are_bits:
         raise ValueError(
             "missing=True draws missing values as the columns of a table have them, but this model "
             "was learned from 0 and 1, and knows of no missing values."
         )
-    evidence, is_single = given_rows(model, given)
     rng = generator_from(random_state)
-    rows = draw_rows(model, evidence, n_samples, rng, "sample")
-    rows = rows[0] if is_single else rows
-    return as_table(model, rows, given, rng, with_missing=missing)
+    cells = draw_cells(asked.circuit, asked.evidence, n_samples, rng)
+    if columns.are_bits:
+        rows = cells.astype(np.uint8)
+        return rows[0] if asked.is_single else rows
+    return as_table(asked, cells, given, rng, with_missing=missing)
 
 
-def draw_rows(
-    model: Model,
-    evidence: FloatArray,
-    n: int,
-    random_state: RandomState,
-    query: str,
-) -> ByteArray:
-    """Rows of shape (n_evidence, n, n_vars)."""
+def draw_cells(
+    circuit: ColumnCircuit, evidence: Evidence, n: int, rng: np.random.Generator
+) -> IntArray:
+    """Cells `(n_evidence, n, n_columns)` of samples of each row of evidence."""
     if not isinstance(n, int | np.integer) or n < 0:
         raise ValueError(f"n_samples must be a whole number of rows, zero or more, but is {n!r}.")
-    check_properties(structure_of(model), query, "smooth", "in_normal_form")
-    codes, rng = encode(evidence), generator_from(random_state)
-    out = np.empty((len(codes) * n, model.n_vars), dtype=np.uint8)
-    walkers = _Walkers.of(part_of(model))
-    n_vtree, is_mixture = model.vtree.n_nodes, isinstance(model, Mixture)
-    # One number per sample and vtree node, drawn in order: threads cannot change the result. One
-    # more chooses the component of a mixture.
-    for part in slices(len(out), max(PIECE, BLOCK_NUMBERS // (n_vtree + len(walkers.is_moderate)))):
-        numbers = rng.random((part.stop - part.start, n_vtree + is_mixture))
-        row = np.arange(part.start, part.stop) // n
-        log_p = component_log_probabilities(model, codes[row[0] : row[-1] + 1], query)
-        raise_if_impossible(log_mean(model, log_p), first_row=int(row[0]))
-        component = _choose(posterior(model, log_p), row - row[0], numbers[:, -1])
-        order = np.lexsort((row, component))
-        walkers.walk(codes, row, component, order, numbers, out[part])
-    if len(out) == 0:
-        raise_if_impossible(log_probabilities(model, evidence, query))
-    return out.reshape(len(evidence), n, model.n_vars)
-
-
-def _choose(weight: FloatArray, row: AnyArray, number: FloatArray) -> AnyArray:
-    """The component of each sample: its number lies within the component's share of its row."""
-    if weight.shape[1] == 1:
-        return np.zeros(len(row), dtype=np.int64)
-    last = np.cumsum(weight, axis=1)
+    logs = component_logs(circuit, evidence)
+    raise_if_impossible(log_mean(circuit, logs))
+    n_rows, k = logs.shape
+    row = np.repeat(np.arange(n_rows), n)
+    out = np.empty((len(row), len(circuit.columns)), dtype=np.int32)
+    last = np.cumsum(component_posterior(circuit, logs), axis=1)
     last /= last[:, -1:]
-    return (last[row] <= number[:, np.newaxis]).sum(axis=1)
+    for part in slices(len(row), BLOCK_SAMPLES):
+        # One number per sample and vtree node, and one that chooses the component.
+        numbers = rng.random((part.stop - part.start, circuit.vtree.n_nodes + 1))
+        component = np.zeros(len(numbers), dtype=np.int64)
+        if k > 1:
+            component = (last[row[part]] <= numbers[:, -1:]).sum(axis=1)
+        asked = np.unique(row[part] * k + component)  # questions to single components
+        step = max(1, BLOCK_VALUES // (circuit.n_nodes + circuit.n_edges))
+        place = np.searchsorted(asked, row[part] * k + component)
+        for block in slices(len(asked), step):
+            own = np.flatnonzero((place >= block.start) & (place < block.stop))
+            pairs = asked[block]
+            found = _draw(
+                circuit, evidence, pairs // k, pairs % k, place[own] - block.start, numbers[own]
+            )
+            out[np.arange(part.start, part.stop)[own]] = found
+    return out.reshape(n_rows, n, len(circuit.columns))
 
 
-class _Walkers(NamedTuple):
-    """The components, ready for walks of samples."""
-
-    structure: Circuit
-    edge_log_theta: FloatArray  # (n_edges, n_components)
-    theta: FloatArray  # (n_components, n_edges), or (n_edges,) of a single one
-    is_moderate: AnyArray  # (n_components,)
-
-    @classmethod
-    def of(cls, part: Part) -> _Walkers:
-        with np.errstate(over="ignore"):  # such components are walked in logs
-            theta = np.ascontiguousarray(np.exp(part.edge_log_theta.T))
-        theta = theta[0] if len(theta) == 1 else theta
-        return cls(part.structure, part.edge_log_theta, theta, part.is_moderate)
-
-    def walk(
-        self,
-        codes: AnyArray,
-        row: AnyArray,
-        component: AnyArray,
-        order: AnyArray,
-        numbers: FloatArray,
-        out: ByteArray,
-    ) -> None:
-        """Fill the samples `order` of `out`, sorted by component and row of codes."""
-        layout, root = plan(self.structure), self.structure.root
-        piece_start, piece_stop = _pieces(component[order] * len(codes) + row[order])
-        first = order[piece_start]  # a sample of each piece
-        is_lost = ~self.is_moderate[component[first]]  # these are not walked at all
-        in_threads(
-            _walk_pieces,
-            -(-len(first) // LANES),
-            codes[row[first]],
-            component[first],
-            piece_start,
-            piece_stop,
-            order,
-            numbers,
-            layout,
-            root,
-            self.theta,
-            out,
-            is_lost,
-        )
-        for piece in np.flatnonzero(is_lost):
-            log_theta = self.edge_log_theta[:, component[first[piece]]]
-            theta = parameters_in_logs(self.structure, log_theta, codes[row[first[piece]]])
-            own = order[piece_start[piece] : piece_stop[piece]]
-            _walk_given_parameters(own, numbers, layout, root, theta, out)
+def drawn_bits(
+    model: Circuit | Mixture, rows: FloatArray, n: int, rng: np.random.Generator
+) -> AnyArray:
+    """Samples of rows of 0, 1 and NaN of a model over 0/1 variables, one after the other."""
+    circuit = folded(model)
+    evidence = nothing_known(circuit.columns, len(rows))
+    if model.table_code is None:
+        codes = np.where(np.isnan(rows), 2, rows).astype(np.int32)
+        evidence = replace(evidence, codes=codes)
+    else:
+        for place, own in enumerate(model.table_code.columns):
+            bits = rows[:, own.start : own.stop]
+            evidence = evidence.with_bits(place, bits, own.codewords)
+    cells = draw_cells(circuit, evidence, n, rng)
+    return bits_of(model, cells.reshape(-1, cells.shape[2]))
 
 
-def _pieces(key: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Where runs of equal keys start and stop, cut so that none is longer than PIECE."""
-    edges = np.flatnonzero(np.diff(key, prepend=key[0] - 1))
-    length = np.diff(edges, append=len(key))
-    n_pieces = -(-length // PIECE)
-    number = np.arange(n_pieces.sum()) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
-    start = np.repeat(edges, n_pieces) + number * PIECE
-    return start, np.append(start[1:], len(key))
-
-
-@kernel
-def _walk_pieces(
-    first: int,
-    last: int,
-    codes: AnyArray,
+def _draw(
+    circuit: ColumnCircuit,
+    evidence: Evidence,
+    row: AnyArray,
     component: AnyArray,
-    piece_start: AnyArray,
-    piece_stop: AnyArray,
-    order: AnyArray,
+    question: AnyArray,
     numbers: FloatArray,
-    p: Plan,
-    root: int,
-    theta: FloatArray,
-    out: ByteArray,
-    is_lost: AnyArray,
-) -> None:
-    """Eight pieces share a pass up; then every sample of each walks down."""
-    value, scale, exponent = working_memory(p)
-    stack = np.empty(len(p.vtree_var) + 1, dtype=np.int32)
-    edge_theta = _room_for_lanes(theta)
-    held = np.full(LANES, NONE)  # the component that each lane holds
-    for block in range(first, last):
-        start = block * LANES
-        width = min(LANES, len(codes) - start)
-        _load_lanes(component[start : start + width], theta, held, edge_theta)
-        lane_row = start + np.arange(LANES)
-        set_literals(codes, lane_row, width, value)
-        lost = pass_up(p, edge_theta, value, scale, exponent)
-        for b in range(width):
-            is_lost[start + b] |= lost >> b & 1 != 0
-            if is_lost[start + b] or not value[root, b] > 0.0:
-                continue
-            for i in range(piece_start[start + b], piece_stop[start + b]):
-                s = order[i]
-                _walk(p, root, edge_theta, value, scale, b, numbers[s], stack, out[s])
-
-
-@kernel
-def _room_for_lanes(theta: FloatArray) -> FloatArray:
-    """Room for the parameters of each lane; those of a single component serve all lanes."""
-    if theta.ndim == 1:
-        return theta
-    return np.zeros((theta.shape[1], LANES))
-
-
-@kernel
-def _load_lanes(
-    component: AnyArray, theta: FloatArray, held: AnyArray, edge_theta: FloatArray
-) -> None:
-    """Copy the parameters of a component to each lane that does not hold them yet."""
-    if theta.ndim == 2:
-        for b in range(len(component)):
-            if held[b] != component[b]:
-                held[b] = component[b]
-                own = theta[component[b]]
-                for e in range(len(own)):
-                    edge_theta[e, b] = own[e]
-
-
-@kernel
-def _walk(
-    p: Plan,
-    root: int,
-    edge_theta: FloatArray,
-    value: FloatArray,
-    scale: FloatArray,
-    b: int,
-    numbers: FloatArray,
-    stack: IntArray,
-    row: ByteArray,
-) -> None:
-    """Choose one edge at every sum on the way, in proportion to its share of the sum's value."""
-    n_literals = 2 * len(row)
-    stack[0] = root
-    size = 1
-    while size > 0:
-        size -= 1
-        n = stack[size]
-        if n < n_literals:
-            row[n // 2] = n % 2
+) -> IntArray:
+    """Cells of samples; each belongs to a question, a row of evidence and a component."""
+    vtree, codes = circuit.vtree, evidence.codes[row]
+    rows = leaf_rows(circuit, evidence.weights)
+    leaf_values = []
+    for place in range(len(circuit.columns)):
+        own = rows.first[slice(*circuit.column_leaves[place : place + 2])]
+        leaf_values.append(
+            rows.log_value[own[:, np.newaxis] + codes[:, place], component][:, :, np.newaxis]
+        )
+    log_theta = circuit.edge_log_theta[:, component][:, :, np.newaxis]
+    values = up(circuit, leaf_values, log_theta=log_theta)
+    node = np.full((vtree.n_nodes, len(question)), NONE, dtype=np.int64)  # that a sample passes
+    node[vtree.root] = circuit.root
+    cells = np.empty((len(question), len(circuit.columns)), dtype=np.int32)
+    for v in range(vtree.n_nodes - 1, -1, -1):
+        place = int(vtree.node_var[v])
+        at = node[v] - first_node(circuit, v)
+        if place != NONE:
+            table = circuit.leaf_table(place)[at, :, component[question]]
+            cells[:, place] = _choose_cells(evidence, row[question], place, table, numbers[:, v])
             continue
-        v = p.sum_vtree[n - n_literals]
-        rest = numbers[v] * value[n, b] / scale[v, b]
-        chosen = NONE
-        for e in range(p.node_edges[n], p.node_edges[n + 1]):
-            part = lane(edge_theta[e], b) * value[p.edge_left[e], b]
-            if p.edge_right[e] != NONE:
-                part *= value[p.edge_right[e], b]
-            if part > 0.0:
-                chosen = e  # rounding may leave a rest: then the last possible edge is chosen
-                rest -= part
-                if rest < 0.0:
-                    break
-        stack[size] = p.edge_left[chosen]
-        size += 1
-        if p.edge_right[chosen] != NONE:
-            stack[size] = p.edge_right[chosen]
-            size += 1
+        shares = edge_shares(circuit, v, values, log_theta)[:, :, 0]
+        edges, first = edges_at(circuit, v)
+        stop = np.append(first[1:], edges.stop - edges.start)
+        chosen = _choose(shares, first[at], stop[at], question, numbers[:, v]) + edges.start
+        node[vtree.node_left[v]] = circuit.edge_left[chosen]
+        node[vtree.node_right[v]] = circuit.edge_right[chosen]
+    return cells
 
 
-@kernel
-def _walk_given_parameters(
-    samples: AnyArray, numbers: FloatArray, p: Plan, root: int, theta: FloatArray, out: ByteArray
+def _choose(
+    shares: FloatArray, first: AnyArray, stop: AnyArray, question: AnyArray, number: FloatArray
+) -> AnyArray:
+    """One of the edges from `first` to `stop` for each sample, in proportion to its share."""
+    rest, chosen = number.copy(), first.copy()
+    is_open = np.ones(len(first), dtype=bool)
+    for step in range(int((stop - first).max(initial=0))):
+        own = np.flatnonzero(is_open & (first + step < stop))
+        if not len(own):
+            break
+        share = shares[first[own] + step, question[own]]
+        chosen[own[share > 0.0]] = first[own[share > 0.0]] + step  # rounding may leave a rest
+        rest[own] -= share
+        is_open[own[rest[own] < 0.0]] = False
+    return chosen
+
+
+def _choose_cells(
+    evidence: Evidence, row: AnyArray, place: int, log_p: FloatArray, number: FloatArray
+) -> AnyArray:
+    """The cell of every sample from its leaf's table, weighed by what is known."""
+    n_cells = evidence.columns[place].n_cells
+    code = evidence.codes[row, place]
+    found = code.copy()
+    is_open = np.flatnonzero(code >= n_cells)
+    weights = evidence.weights[place][code[is_open] - n_cells]
+    chance = np.cumsum(np.exp(log_p[is_open]) * weights, axis=1)
+    target = number[is_open, np.newaxis] * chance[:, -1:]
+    found[is_open] = np.minimum((chance <= target).sum(axis=1), n_cells - 1)
+    return found
+
+
+def as_table(
+    asked: Asked,
+    cells: IntArray,
+    given: Any,
+    rng: np.random.Generator | None = None,
+    *,
+    with_missing: bool = False,
+) -> Any:
+    """Cells `(n_rows, n, n_columns)` as one frame.
+
+    What is given stays as it was given; all else is decoded, numbers as the median of their cell,
+    or with a generator as a draw from it. Rows `with_missing` values have them as the table had. A
+    pandas frame keeps its index, and names of columns that are not text.
+    """
+    columns, evidence = asked.circuit.columns, asked.evidence
+    n_rows, n, _ = cells.shape
+    values: dict[str, list[Any]] = {}
+    known = evidence.is_single_cell()
+    for place, column in enumerate(columns):
+        own = cells[:, :, place]
+        is_cut = any(at == place for _, at in evidence.regions)
+        groups = [slice(row, row + 1) for row in range(n_rows)] if is_cut else [slice(0, n_rows)]
+        found: list[Any] = []
+        for group in groups:
+            within = evidence.column(place, group.start) if is_cut else column
+            flat = own[group].ravel()
+            found += within.decoded(flat) if rng is None else within.drawn(flat, rng)
+        numbers = evidence.numbers.get(place)
+        if numbers is not None:
+            for row in np.flatnonzero(~np.isnan(numbers)).tolist():
+                found[row * n : (row + 1) * n] = [column.own_value(float(numbers[row]))] * n
+        values[column.name] = found
+    if with_missing and rng is not None:
+        _leave_out(asked, values, np.repeat(known, n, axis=0), rng)
+    table = columns.frame(values)
+    if columns.container == "pandas" and hasattr(given, "index") and hasattr(given, "columns"):
+        table.index = given.index.repeat(n)
+        is_named = any(isinstance(name, str) for name in given.columns)
+        if not is_named and len(given.columns) == len(table.columns):
+            table.columns = given.columns
+    return table
+
+
+def _leave_out(
+    asked: Asked, values: dict[str, list[Any]], known: AnyArray, rng: np.random.Generator
 ) -> None:
-    """The same walks with the parameters given the evidence, for rows that lost digits."""
-    value, scale, _ = working_memory(p)
-    value[:] = 1.0  # every sum that such parameters leave possible adds up to 1
-    stack = np.empty(len(p.vtree_var) + 1, dtype=np.int32)
-    for s in samples:
-        _walk(p, root, theta, value, scale, 0, numbers[s], stack, out[s])
+    """Put None where drawn values are missing, as in the table; what is known stays."""
+    columns = asked.circuit.columns
+    raws = {}
+    for column in columns:
+        dtype = np.float64 if column.is_numeric else object
+        raws[column.name] = RawColumn(
+            column.name, column.dtype, np.array(values[column.name], dtype=dtype)
+        )
+    for name, is_missing in columns.missingness.draw(raws, columns.columns, rng).items():
+        for row in np.flatnonzero(is_missing & ~known[:, columns.place(name)]).tolist():
+            values[name][row] = None

@@ -65,6 +65,31 @@ class Evidence:
         own = self.codes[:, place]
         return np.where(own < self.columns[place].n_cells, own, NONE)
 
+    def is_single_cell(self) -> AnyArray:
+        """Whether only one cell is possible, `(n_rows, n_columns)`."""
+        return np.asarray(self.codes < np.array([column.n_cells for column in self.columns]))
+
+    def cell_weights(self, row: int, place: int) -> FloatArray:
+        """What each cell of a column weighs in one question."""
+        code, n_cells = int(self.codes[row, place]), self.columns[place].n_cells
+        found = np.eye(n_cells)[code] if code < n_cells else self.weights[place][code - n_cells]
+        return np.asarray(found)
+
+    def refined(self, columns: Columns) -> Evidence:
+        """The same about columns of which some, of which nothing is known, have more cells."""
+        shift = np.array(
+            [own.n_cells - old.n_cells for own, old in zip(columns, self.columns, strict=True)]
+        )
+        weights = tuple(
+            own if old.n_cells == new.n_cells else np.ones((1, new.n_cells))
+            for own, old, new in zip(self.weights, self.columns, columns, strict=True)
+        )
+        return replace(self, columns=columns, codes=self.codes + shift, weights=weights)
+
+    def over(self, columns: Columns) -> Evidence:
+        """The same about columns with the same cells."""
+        return replace(self, columns=columns)
+
     def column(self, place: int, row: int = 0) -> Column:
         """A column within what is known of it in one question."""
         column = self.columns[place]
@@ -73,10 +98,12 @@ class Evidence:
         region = self.regions.get((row, place))
         return column if region is None or not column.is_numeric else column.within(region)
 
-    def log_density(self) -> FloatArray:
-        """The log-density of the given numbers within their cells, `(n_rows,)`."""
+    def log_density(self, places: Sequence[int] | None = None) -> FloatArray:
+        """The log-density of the given numbers, or some, within their cells, `(n_rows,)`."""
         total = np.zeros(self.n_rows)
         for place, numbers in self.numbers.items():
+            if places is not None and place not in places:
+                continue
             cells, is_known = self.columns[place].cells, ~np.isnan(numbers)
             known = numbers[is_known]
             total[is_known] += cells.log_density(known) - cells.density.log_units(known)
@@ -93,6 +120,17 @@ class Evidence:
         }
         numbers = {place: own[at] for place, own in self.numbers.items()}
         return replace(self, codes=self.codes[at], numbers=numbers, regions=regions)
+
+    def with_bits(self, place: int, bits: FloatArray, codewords: AnyArray) -> Evidence:
+        """The same questions, in which a column has the cells that agree with known bits."""
+        made = _Making(self.columns, self.n_rows, self)
+        patterns, own = np.unique(bits, axis=0, return_inverse=True)
+        for p, pattern in enumerate(patterns):
+            known = ~np.isnan(pattern)
+            weights = (codewords[:, known] == pattern[known]).all(axis=1) * 1.0
+            code = made._code(place, self.columns[place].n_cells, weights)
+            made.codes[own.ravel() == p, place] = code
+        return made.evidence(self.is_single)
 
     def with_cells(self, cells: Mapping[int, IntArray]) -> Evidence:
         """The same questions, in which some columns have these cells."""

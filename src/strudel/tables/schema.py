@@ -101,7 +101,8 @@ class Columns:
                 # The words are scikit-learn's, which its estimator checks look for.
                 raise ValueError(
                     f"{name} has {len(table.columns)} features, but Strudel is expecting "
-                    f"{n_columns} features as input: {quote(self.names)}."
+                    f"{n_columns} features as input, the columns of the table that the model was "
+                    f"learned from: {quote(self.names)}."
                 )
             kept = [v for v in range(n_columns) if f"x{v}" not in self.left_out]
             return [table.columns[place] for place in kept]

@@ -26,9 +26,10 @@ from strudel.data.validation import check_shared_names, read_named_rows, read_va
 from strudel.errors import OutOfRangeWarning, UnseenValueWarning, outer_stack_level
 from strudel.tables.coded_column import CodedColumn as CodedColumn
 from strudel.tables.coded_column import column_from_dict, column_to_dict, literals_of
-from strudel.tables.column import BIT, bound_text
+from strudel.tables.column import BIT, Column, bound_text
 from strudel.tables.columns import RawColumn, RawTable, is_missing, make_frame, read_columns
 from strudel.tables.missingness import Missingness
+from strudel.tables.schema import Columns
 
 ENOUGH_FOR_A_RANGE = 20  # rows; the range of fewer says little about others
 UNKNOWN = ("warn", "missing", "error")  # what to do with categories that have no code
@@ -566,3 +567,26 @@ def _literals(key: Any, value: Any, code: TableCode, name: str) -> Sequence[tupl
             f"{name} names {key!r}, which is not a column. {did_you_mean(key, code.names)}"
         )
     return literals_of(bit_column(code.variable_names[var], var), value)
+
+
+def columns_of_code(code: TableCode) -> Columns:
+    """The columns of a table, without the bits that stand for them."""
+    columns = tuple(map(column_of_coded, code.columns))
+    return Columns(columns, code.container, code.unknown, code.left_out, code.missingness)
+
+
+def column_of_coded(own: CodedColumn) -> Column:
+    """A column without its bits, every value of which is a cell."""
+    return Column(
+        own.name,
+        own.kind,
+        own.labels,
+        own.values,
+        own.edges,
+        own.ranges,
+        own.counts,
+        own.dtype,
+        own.zone,
+        own.cells.density if own.is_numeric else None,
+        own.region if own.is_numeric else (),
+    )

@@ -44,7 +44,7 @@ from strudel.learning.mixtures.tilted import TiltedChoices, TiltedEnsemble, tilt
 from strudel.learning.options import InitParams, MixtureOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.progress import MixtureHistory, offer
-from strudel.queries.variable_probabilities import covariance
+from strudel.queries.marginals import covariance
 from strudel.tables.column_codes import ColumnCode, as_column_codes, complete_columns
 
 if TYPE_CHECKING:

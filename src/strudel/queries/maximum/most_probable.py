@@ -24,13 +24,12 @@ from strudel.circuits.scopes import BoolArray
 from strudel.errors import CircuitPropertyError, SearchLimitWarning, SizeLimitError
 from strudel.queries.arguments import check_limits, given_rows
 from strudel.queries.by_block import by_block
-from strudel.queries.column_answers import as_table
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.maximum.best_states import best_states, k_best_states
 from strudel.queries.maximum.mixture_search import MixtureSearch
 from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.soft_evidence import with_commonest
-from strudel.tables.table_code import known_numbers
+from strudel.tables.table_code import known_numbers, known_values
 
 MAX_LOOKED_THROUGH = 1024  # states of a model that was learned without respect for its code
 
@@ -227,3 +226,34 @@ def _warn_if_stopped(log_p: FloatArray, upper_bound: FloatArray) -> None:
         ),
         stacklevel=4,
     )
+
+
+def as_table(
+    model: Model,
+    rows: AnyArray,
+    given: Any = None,
+    rng: np.random.Generator | None = None,
+    *,
+    with_missing: bool = False,
+) -> Any:
+    """Rows `(n_rows, ..., n_vars)` as one frame; as they are if the model has no code.
+
+    What is given stays as it was given; all else is decoded, numbers as the median of their cell,
+    or with a generator as a draw from it. Rows `with_missing` values have them as the table had.
+    A pandas frame keeps its index, and names of columns that are not text.
+    """
+    code = model.table_code
+    if code is None:
+        return rows
+    flat = rows.reshape(-1, model.n_vars)
+    known = {}
+    for name, values in known_values(given, code).items():
+        n_answers = len(flat) // len(values)  # to each row that is given
+        known[name] = [value for value in values for _ in range(n_answers)]
+    table = code.decode(flat, known, rng, with_missing=with_missing)
+    if code.container == "pandas" and hasattr(given, "index") and hasattr(given, "columns"):
+        table.index = given.index.repeat(len(table) // max(len(given), 1))
+        is_named = any(isinstance(name, str) for name in given.columns)
+        if not is_named and len(given.columns) == len(table.columns):
+            table.columns = given.columns
+    return table

@@ -20,16 +20,13 @@ import numpy as np
 
 from strudel._display import plotting
 from strudel._types import FloatArray
-from strudel.queries.arguments import given_rows
-from strudel.queries.by_block import by_block
-from strudel.queries.columns.value_probabilities import value_probabilities
-from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.model import Model, model_of
-from strudel.tables.coded_column import CodedColumn
-from strudel.tables.column import BIT, compared_region
+from strudel.queries.by_block import lazily
+from strudel.queries.cells import cell_probabilities
+from strudel.queries.given import ask, circuit_of, raise_if_impossible
+from strudel.tables.column import BIT, Column, compared_region
 from strudel.tables.columns import as_date, as_timedelta
 from strudel.tables.density import LARGEST
-from strudel.tables.table_code import known_numbers
+from strudel.tables.schema import Columns
 
 DAY = 86_400e6  # microseconds
 
@@ -51,7 +48,7 @@ class ColumnPosterior:
     (True, 40)
     """
 
-    column: CodedColumn
+    column: Column
     cell_chance: FloatArray  # (n_cells,) how probable each cell is
 
     @property
@@ -104,14 +101,14 @@ class ColumnPosterior:
         )
 
 
-def as_value(column: CodedColumn, number: float) -> Any:
+def as_value(column: Column, number: float) -> Any:
     """A number as people have it: a date or duration, or the number itself."""
     if column.kind == "date":
         return as_date(round(number), column)
     return as_timedelta(round(number)) if column.dtype == "duration" else number
 
 
-def _values(column: CodedColumn, numbers: FloatArray) -> Any:
+def _values(column: Column, numbers: FloatArray) -> Any:
     """The same for several: an array."""
     if column.kind == "date":
         return np.round(numbers).astype(np.int64).astype("datetime64[us]")
@@ -120,34 +117,31 @@ def _values(column: CodedColumn, numbers: FloatArray) -> Any:
     return numbers
 
 
-def _variances(column: CodedColumn, chances: FloatArray) -> FloatArray:
-    if column.density is None:
-        within = np.zeros(column.n_values)
-    else:
-        within = np.nan_to_num(column.cells.moments()[1])
+def _variances(column: Column, chances: FloatArray) -> FloatArray:
+    within = np.nan_to_num(column.cells.moments()[1])
     means = chances @ column.cell_means
     away = column.cell_means - means[:, np.newaxis]
     unit = DAY**2 if column.kind == "date" or column.dtype == "duration" else 1.0
     return np.asarray((chances * (within + away**2)).sum(axis=1) / unit)
 
 
-def _cumulative(column: CodedColumn, chances: FloatArray, x: Any) -> FloatArray:
+def _cumulative(column: Column, chances: FloatArray, x: Any) -> FloatArray:
     [(_, high)] = compared_region(column, "<=", x)
     return np.asarray(np.minimum(chances @ column.cells.shares(((-np.inf, high),)), 1.0))
 
 
-def _densities(column: CodedColumn, chances: FloatArray, x: Any) -> FloatArray:
+def _densities(column: Column, chances: FloatArray, x: Any) -> FloatArray:
     [(number, _)] = compared_region(column, "==", x)
     cell = int(np.searchsorted(np.array(column.edges), number, side="right"))
     return np.asarray(chances[:, cell] * np.exp(column.cells.log_density(np.array([number]))))
 
 
-def posterior(model: Model, column: str, given: Any = None) -> ColumnPosterior:
+def posterior(model: Any, column: str, given: Any = None) -> ColumnPosterior:
     """The distribution of a column of numbers or dates, given what is known.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
+    model : Circuit or fitted estimator
         Learned from a table.
     column : str
         Of numbers, dates or durations.
@@ -171,27 +165,29 @@ def posterior(model: Model, column: str, given: Any = None) -> ColumnPosterior:
     return found
 
 
-@by_block("given", about=("column",))
+@lazily("given")
 def _posterior(model: Any, column: str, given: Any) -> Any:
-    own, chances, numbers, _ = _asked(model_of(model), column, given, "posterior")
-    if len(chances) != 1:
-        raise ValueError(f"given must be one row, but has {len(chances)}. Ask for one at a time.")
-    if numbers is not None and not np.isnan(numbers[0]):
-        if not abs(numbers[0]) <= LARGEST:
+    asked = _asked(model, column, given, "posterior")
+    if len(asked.chances) != 1:
+        n_rows = len(asked.chances)
+        raise ValueError(f"given must be one row, but has {n_rows}. Ask for one at a time.")
+    [number], own = asked.numbers, asked.columns[0]
+    if not np.isnan(number):
+        if not abs(number) <= LARGEST:
             raise ValueError(
-                f"given must have numbers up to {LARGEST:g}, but {column!r} is {numbers[0]:g}."
+                f"given must have numbers up to {LARGEST:g}, but {column!r} is {number:g}."
             )
-        own = own.at(float(numbers[0]))
-    return ColumnPosterior(own, chances[0])
+        own = own.at(float(number))
+    return ColumnPosterior(own, asked.chances[0])
 
 
-@by_block("given", about=("column",))
-def expectation(model: Model, column: str, given: Any = None) -> Any:
+@lazily("given")
+def expectation(model: Any, column: str, given: Any = None) -> Any:
     """The mean of a column, given what is known.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
+    model : Circuit or fitted estimator
         Learned from a table.
     column : str
         Of numbers, dates or durations; or of 0 and 1, whose mean is the probability of 1.
@@ -213,17 +209,17 @@ def expectation(model: Model, column: str, given: Any = None) -> Any:
     44.8
     """
     return _for_each_row(
-        model, column, given, "expectation", lambda own, p: p @ _means(own), lambda x: x, _values
+        model, column, given, "expectation", lambda own, p: p @ own.cell_means, lambda x: x, _values
     )
 
 
-@by_block("given", about=("column",))
-def variance(model: Model, column: str, given: Any = None) -> float | FloatArray:
+@lazily("given")
+def variance(model: Any, column: str, given: Any = None) -> float | FloatArray:
     """The variance of a column, given what is known; its square root is the standard deviation.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
+    model : Circuit or fitted estimator
         Learned from a table.
     column : str
         Of numbers, dates or durations; or of 0 and 1.
@@ -244,9 +240,9 @@ def variance(model: Model, column: str, given: Any = None) -> float | FloatArray
     279
     """
 
-    def of_row(own: CodedColumn, chances: FloatArray) -> FloatArray:
+    def of_row(own: Column, chances: FloatArray) -> FloatArray:
         if not own.is_numeric:
-            means = chances @ _means(own)
+            means = chances @ own.cell_means
             return means * (1.0 - means)
         return _variances(own, chances)
 
@@ -256,13 +252,13 @@ def variance(model: Model, column: str, given: Any = None) -> float | FloatArray
     return found
 
 
-@by_block("given", about=("column",))
-def quantile(model: Model, column: str, q: Any, given: Any = None) -> Any:
+@lazily("given")
+def quantile(model: Any, column: str, q: Any, given: Any = None) -> Any:
     """The value of a column that is not exceeded with probability `q`, given what is known.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
+    model : Circuit or fitted estimator
         Learned from a table.
     column : str
         Of numbers, dates or durations.
@@ -286,27 +282,25 @@ def quantile(model: Model, column: str, q: Any, given: Any = None) -> Any:
     """
     shares = check_shares(q)
 
-    def known(numbers: FloatArray) -> FloatArray:
-        return np.repeat(numbers[:, np.newaxis], len(shares), axis=1)
+    asked = _asked(model, column, given, "quantile")
+    _need_numbers(asked.columns[0], "quantile")
 
-    asked = model_of(model)
-    own, chances, numbers, is_single = _asked(asked, column, given, "quantile")
-    _need_numbers(own, "quantile")
-    found = own.cells.quantiles(chances, shares)
-    if numbers is not None:
-        found = np.where(np.isnan(numbers)[:, np.newaxis], found, known(numbers))
-    found = _values(own, found)
-    found = found[0] if is_single else found
+    def of_rows(own: Column, chances: FloatArray) -> FloatArray:
+        return own.cells.quantiles(chances, shares)
+
+    found = asked.answers(of_rows, lambda known: np.repeat(known[:, np.newaxis], len(shares), 1))
+    found = _values(asked.columns[0], found)
+    found = found[0] if asked.is_single else found
     return found if np.ndim(q) else found[..., 0]
 
 
-@by_block("given", about=("column",))
-def cdf(model: Model, column: str, x: Any, given: Any = None) -> float | FloatArray:
+@lazily("given")
+def cdf(model: Any, column: str, x: Any, given: Any = None) -> float | FloatArray:
     """The probability that a column is `x` or less, given what is known.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
+    model : Circuit or fitted estimator
         Learned from a table.
     column : str
         Of numbers, dates or durations.
@@ -339,13 +333,13 @@ def cdf(model: Model, column: str, x: Any, given: Any = None) -> float | FloatAr
     return found
 
 
-@by_block("given", about=("column",))
-def pdf(model: Model, column: str, x: Any, given: Any = None) -> float | FloatArray:
+@lazily("given")
+def pdf(model: Any, column: str, x: Any, given: Any = None) -> float | FloatArray:
     """The density of a column at `x`, given what is known.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
+    model : Circuit or fitted estimator
         Learned from a table.
     column : str
         Of numbers, dates or durations.
@@ -389,13 +383,48 @@ def check_shares(q: Any) -> FloatArray:
 
 
 def _number_of(model: Any, column: str, x: Any, query: str) -> float:
-    own = _column(model_of(model), column, query)
+    own = _column(circuit_of(model).columns, column, query)
     _need_numbers(own, query)
     return compared_region(own, "==", x)[0][0]
 
 
-def _means(column: CodedColumn) -> FloatArray:
-    return column.cell_means if column.is_numeric else np.array(column.values, dtype=np.float64)
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A column, how probable its cells are given each row, and the numbers that are given."""
+
+    columns: list[Column]  # one per row if they differ in what is known of them, else one
+    chances: FloatArray  # (n_rows, n_cells)
+    numbers: FloatArray  # (n_rows,) NaN where no number is given
+    is_single: bool
+
+    def answers(
+        self,
+        answer: Callable[[Column, FloatArray], FloatArray],
+        if_known: Callable[[FloatArray], FloatArray],
+    ) -> FloatArray:
+        """`answer` from the chances of the cells of every row; `if_known` where it has a number."""
+        if len(self.columns) == 1:
+            found = answer(self.columns[0], self.chances)
+        else:
+            rows = zip(self.columns, self.chances, strict=True)
+            found = np.concatenate([answer(own, row[np.newaxis]) for own, row in rows])
+        is_known = ~np.isnan(self.numbers)
+        found[is_known] = if_known(self.numbers[is_known])
+        return found
+
+
+def _asked(model: Any, name: str, given: Any, query: str) -> _Asked:
+    _column(circuit_of(model).columns, name, query)
+    asked = ask(model, given, [name])
+    evidence, place = asked.evidence, asked.circuit.columns.place(name)
+    log_p, [chances] = cell_probabilities(asked.circuit, evidence, [place])
+    raise_if_impossible(log_p)
+    numbers = evidence.numbers.get(place, np.full(len(evidence), np.nan))
+    columns = [asked.circuit.columns[place]]
+    if any(at == place for _, at in evidence.regions):
+        regions = [evidence.regions.get((row, place)) for row in range(len(evidence))]
+        columns = [columns[0] if own is None else columns[0].within(own) for own in regions]
+    return _Asked(columns, chances, numbers, asked.is_single)
 
 
 def _for_each_row(
@@ -403,48 +432,32 @@ def _for_each_row(
     name: str,
     given: Any,
     query: str,
-    answer: Callable[[CodedColumn, FloatArray], FloatArray],
+    answer: Callable[[Column, FloatArray], FloatArray],
     if_known: Callable[[FloatArray], FloatArray],
-    as_values: Callable[[CodedColumn, FloatArray], Any],
+    as_values: Callable[[Column, FloatArray], Any],
 ) -> Any:
-    """`answer` to every row from the chances of its cells; `if_known` where a row has the value."""
-    column, chances, numbers, is_single = _asked(model_of(model), name, given, query)
-    found = answer(column, chances)
-    if numbers is not None:
-        found = np.where(np.isnan(numbers), found, if_known(numbers))
-    if not is_single:
-        return as_values(column, found)
-    return as_value(column, float(found[0])) if query == "expectation" else float(found[0])
+    asked = _asked(model, name, given, query)
+    found = asked.answers(answer, if_known)
+    if not asked.is_single:
+        return as_values(asked.columns[0], found)
+    is_mean = query == "expectation"
+    return as_value(asked.columns[0], float(found[0])) if is_mean else float(found[0])
 
 
-def _asked(
-    model: Model, name: str, given: Any, query: str
-) -> tuple[CodedColumn, FloatArray, FloatArray | None, bool]:
-    """The column, the chances of its cells given each row, its given numbers, and if one row."""
-    column = _column(model, name, query)
-    rows, is_single = given_rows(model, given)
-    log_p, [chances] = value_probabilities(model, [column], rows, query)
-    raise_if_impossible(log_p)
-    assert model.table_code is not None
-    numbers = known_numbers(given, model.table_code).get(name) if column.is_numeric else None
-    return column, chances, numbers, is_single
-
-
-def _column(model: Model, name: str, query: str) -> CodedColumn:
-    code = model.table_code
-    if code is None:
+def _column(columns: Columns, name: str, query: str) -> Column:
+    if columns.are_bits:
         raise ValueError(
-            f"{query} is about a column of a table, but the model was learned from 0 and 1. Learn "
-            "it with an encoder; marginal_probabilities gives the probability of 1."
+            f"{query} is about a column of a table, but the model was learned from 0 and 1. "
+            "marginal_probabilities gives the probability of 1."
         )
-    column = code.column(name)
+    column = columns[columns.place(name)]
     has_mean = column.kind in ("boolean", BIT) and query in ("expectation", "variance")
     if not has_mean:
         _need_numbers(column, query)
     return column
 
 
-def _need_numbers(column: CodedColumn, query: str) -> None:
+def _need_numbers(column: Column, query: str) -> None:
     if not column.is_numeric or column.values == (None,):
         raise ValueError(
             f"{query} needs a column of numbers or dates, but {column.name!r} is a "

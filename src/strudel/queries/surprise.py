@@ -7,20 +7,20 @@ Out: `Surprise`: percentiles among rows that the model itself draws, of the whol
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.algebra.conditioning import condition
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.reweigh import given_row
 from strudel.data.argument_checks import RandomState, check_count, generator_from
-from strudel.queries.arguments import given_rows
-from strudel.queries.columns.joint_table import code_of_model, pandas_frame, rows_with_few_unknown
-from strudel.queries.model import Model, model_of
-from strudel.queries.sampling import draw_rows
-from strudel.tables.table_code import TableCode, known_numbers
-
-QUERY = "surprise"
+from strudel.errors import NoValueError
+from strudel.queries.cells import rest_probabilities
+from strudel.queries.given import IMPOSSIBLE, ask, circuit_of, pandas_frame
+from strudel.queries.sampling import draw_cells
+from strudel.tables.evidence import Evidence, evidence_of, nothing_known
 
 
 class Surprise(NamedTuple):
@@ -41,7 +41,7 @@ class Surprise(NamedTuple):
 
 
 def surprise(
-    model: Model,
+    model: Any,
     X: Any,
     given: Any = None,
     *,
@@ -56,8 +56,7 @@ def surprise(
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        Smooth and structured-decomposable.
+    model : Circuit or fitted estimator
     X : array-like of shape (n_rows, n_vars), one row, frame, or dict by column
         NaN or None where a value is unknown: it takes no part, in the drawn rows either.
     given : evidence in any form, as in `probability`, of one row, optional
@@ -84,38 +83,41 @@ def surprise(
     >>> found.column_log_probability[0].round(2)  # log p(X1 | X2, X3, X4) and so on
     array([-0.92, -0.11, -0.22, -0.22])
     """
-    model = model_of(model) if given is None else condition(model, given)
     check_count("n_samples", n_samples)
-    code = code_of_model(model)
-    rows, _ = given_rows(model, X, "X")
-    numbers = {} if model.table_code is None else known_numbers(X, model.table_code)
-    log_p, given_rest = _log_probabilities(model, code, rows, numbers)
+    circuit = circuit_of(model)
+    if given is not None:
+        asked = ask(model, given)
+        if len(asked.evidence) != 1:
+            raise ValueError(f"given must be one row, but has {len(asked.evidence)}.")
+        found, _ = given_row(asked.circuit, asked.evidence)
+        if found is None:
+            raise NoValueError(f"What is given {IMPOSSIBLE}", column="")
+        circuit = found
+    columns = circuit.columns
+    log_p, given_rest = _log_probabilities(circuit, evidence_of(columns, X, "X"))
     rng = generator_from(random_state)
-    nothing = np.full((1, model.n_vars), np.nan)
-    drawn = draw_rows(model, nothing, n_samples, rng, QUERY)[0].astype(np.float64)
-    own = {}
-    for column in (column for column in code.columns if column.has_parts):
-        values = column.drawn_bits(drawn[:, column.start : column.stop], rng, beyond_seen=True)
-        if column.is_shared:
-            place_of = {value: place for place, value in enumerate(column.values)}
-            values = [place_of[value] for value in values]
-        own[column.name] = np.array(values, dtype=np.float64)
+    drawn = draw_cells(circuit, nothing_known(columns), n_samples, rng)[0]
+    rows = nothing_known(columns, n_samples)
+    rows = rows.with_cells({place: drawn[:, place] for place in range(len(columns))})
+    numbers = {
+        place: np.array(column.drawn(drawn[:, place], rng, beyond_seen=True), dtype=np.float64)
+        for place, column in enumerate(columns)
+        if column.is_numeric
+    }
+    rows = replace(rows, numbers=numbers)
     is_known = ~np.isnan(given_rest)
-    percentile = np.empty(len(rows))
+    percentile = np.empty(len(log_p))
     column_percentile = np.full(given_rest.shape, np.nan)
     # Drawn rows know what a row knows: one batch for every pattern of unknown columns.
     patterns, place = np.unique(is_known, axis=0, return_inverse=True)
     for p, pattern in enumerate(patterns):
         mine = np.flatnonzero(place.ravel() == p)
-        hidden, kept = drawn.copy(), dict(own)
-        for c in np.flatnonzero(~pattern):
-            hidden[:, code.columns[c].start : code.columns[c].stop] = np.nan
-            kept.pop(code.columns[c].name, None)
-        log_drawn, rest_drawn = _log_probabilities(model, code, hidden, kept)
+        hidden = rows.without(np.flatnonzero(~pattern).tolist())
+        log_drawn, rest_drawn = _log_probabilities(circuit, hidden)
         percentile[mine] = _shares_below(log_drawn, log_p[mine])
         for c in np.flatnonzero(pattern):
             column_percentile[mine, c] = _shares_below(rest_drawn[:, c], given_rest[mine, c])
-    names = code.names
+    names = columns.names
     because = []
     for shares, logs in zip(column_percentile, given_rest, strict=True):
         known = np.flatnonzero(~np.isnan(shares))
@@ -124,35 +126,18 @@ def surprise(
     return Surprise(names, log_p, percentile, given_rest, column_percentile, tuple(because))
 
 
-def _log_probabilities(
-    model: Model, code: TableCode, rows: FloatArray, numbers: dict[str, FloatArray]
-) -> tuple[FloatArray, FloatArray]:
-    """The log-probability of every row, and of every known column given the rest of it.
-
-    One batch of rows with a column left out, equal ones once.
-    """
-    n_rows, n_columns = len(rows), len(code.columns)
-    without = np.repeat(rows[np.newaxis], 1 + n_columns, axis=0)
-    is_known = np.empty((n_rows, n_columns), dtype=bool)
-    for c, column in enumerate(code.columns):
-        is_known[:, c] = ~np.isnan(rows[:, column.start : column.stop]).any(axis=1)
-        without[1 + c, :, column.start : column.stop] = np.nan
-    log_p = rows_with_few_unknown(model, without.reshape(-1, rows.shape[1]), QUERY)
-    log_p = log_p.reshape(1 + n_columns, n_rows)
+def _log_probabilities(circuit: ColumnCircuit, rows: Evidence) -> tuple[FloatArray, FloatArray]:
+    """The log-probability of every row, and of every known column given the rest of it."""
+    log_p, rest = rest_probabilities(circuit, rows)
     with np.errstate(invalid="ignore"):  # where the rest is impossible on its own
-        given_rest = (log_p[0] - log_p[1:]).T
+        given_rest = log_p[:, np.newaxis] - rest
     given_rest[np.isnan(given_rest)] = -np.inf
-    total = log_p[0].copy()
-    for c, column in enumerate(code.columns):
-        values = numbers.get(column.name)
-        if values is None or not (column.is_shared or column.density):
-            continue
-        known = ~np.isnan(values)
-        own = np.zeros(n_rows)
-        own[known] = column.cells.log_density(values[known])
+    total = log_p.copy()
+    for place in rows.numbers:
+        own = rows.log_density([place])
         total += own
-        given_rest[:, c] += own
-    return total, np.where(is_known, given_rest, np.nan)
+        given_rest[:, place] += own
+    return total, np.where(rows.is_known(), given_rest, np.nan)
 
 
 def _shares_below(drawn: FloatArray, values: FloatArray) -> FloatArray:

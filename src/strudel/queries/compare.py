@@ -11,30 +11,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.algebra.evidence import absorb, columns_in, with_cells_of
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.finer import with_edges
 from strudel.data.argument_checks import RandomState, check_count, generator_from
 from strudel.data.bits import x_log_x_of
-from strudel.logic.event_forms import is_formula
-from strudel.queries.arguments import given_rows
-from strudel.queries.columns.column_posterior import as_value
-from strudel.queries.columns.joint_table import (
-    code_of_model,
-    joint_table,
-    pandas_frame,
-    rows_with_few_unknown,
-)
-from strudel.queries.columns.known_columns import shares_where_known
-from strudel.queries.columns.value_probabilities import value_probabilities
-from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.model import Model, model_of
-from strudel.queries.probabilities import log_probabilities
-from strudel.queries.sampling import draw_rows
-from strudel.tables.coded_column import CodedColumn
+from strudel.queries.cells import cell_probabilities, joint_table, log_probabilities
+from strudel.queries.column_posterior import as_value
+from strudel.queries.given import Asked, ask, pandas_frame, raise_if_impossible, where_known
+from strudel.queries.sampling import draw_cells
 
 QUERY = "compare"
 MAX_STATES = 2**14  # combinations of values of which the divergence is exact
@@ -62,7 +52,7 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    model: Model,
+    model: Any,
     a: Any,
     b: Any = None,
     *,
@@ -74,8 +64,7 @@ def compare(
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        Smooth and structured-decomposable.
+    model : Circuit or fitted estimator
     a, b : evidence in any form, of one row
         What all rows of a group have in common, such as ``{"sex": "F", "age": (60, None)}`` or
         ``"sex = F & age > 60"``. `b` is everybody by default.
@@ -109,76 +98,82 @@ def compare(
     >>> round(found.divergence, 4)
     0.2393
     """
-    model = model_of(model)
     check_count("max_states", max_states)
     check_count("n_samples", n_samples, 2)
-    groups = [_Group.of(model, given) for given in (a, b)]
-    if any(group.model.n_vars != model.n_vars for group in groups):
-        model = with_cells_of(model, (a, b), QUERY)
-        groups = [_Group.of(model, given) for given in (a, b)]
-    code = code_of_model(model)
+    groups = [_group(model, given) for given in (a, b)]
+    fine = {
+        place: {end for group in groups for end in group.circuit.columns[place].edges}
+        for place, column in enumerate(groups[0].circuit.columns)
+        if column.is_numeric
+    }
+    groups = [group.with_edges(fine) for group in groups]
+    columns = groups[0].circuit.columns
     named = set().union(*(group.named for group in groups))
-    columns = [column for column in code.columns if column.name not in named]
-    if not columns:
+    places = [place for place in range(len(columns)) if place not in named]
+    if not places:
         raise ValueError("a and b name all columns: there is nothing left to compare.")
-    shares = [group.shares(columns) for group in groups]
+    shares = [group.shares(places) for group in groups]
     divergences = np.array([_divergence(p, q) for p, q in zip(*shares, strict=True)])
-    joint, error = _joint_divergence(groups, columns, max_states, n_samples, random_state)
+    joint, error = _joint_divergence(groups, places, max_states, n_samples, random_state)
     order = np.argsort(-divergences, kind="stable")
-    means = np.full((len(columns), 2), np.nan, dtype=object)
-    for c, column in enumerate(columns):
+    means = np.full((len(places), 2), np.nan, dtype=object)
+    for c, place in enumerate(places):
+        column = columns[place]
         if column.is_numeric:
             found = [float(column.cell_means @ share[c]) for share in shares]
             means[c] = [as_value(column, number) for number in found]
-    probabilities = {
-        columns[c].name: dict(
-            zip(
-                columns[c].keys,
-                zip(shares[0][c].tolist(), shares[1][c].tolist(), strict=True),
-                strict=True,
-            )
-        )
-        for c in order
-    }
-    names = tuple(columns[c].name for c in order)
+    probabilities = {}
+    for c in order:
+        both = zip(shares[0][c].tolist(), shares[1][c].tolist(), strict=True)
+        column = columns[places[c]]
+        probabilities[column.name] = dict(zip(column.keys, both, strict=True))
+    names = tuple(columns[places[c]].name for c in order)
     return Comparison(joint, error, names, divergences[order], means[order], probabilities)
 
 
-class _Group(NamedTuple):
-    """A model and a row of what is known, which together say what a group is."""
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """A question of one row, which says what a group is, and the columns that it names."""
 
-    model: Model
-    row: FloatArray  # (1, n_vars)
+    asked: Asked
     log_p: float
-    named: frozenset[str]
+    named: frozenset[int]
 
-    @classmethod
-    def of(cls, model: Model, given: Any) -> _Group:
-        found, rest = model, given
-        if isinstance(given, Mapping) or is_formula(given):
-            found, rest, *_ = absorb(model, given)
-        row, _ = given_rows(found, rest)
-        if len(row) != 1:
-            raise ValueError(f"A group is one row or dict, but has {len(row)} rows.")
-        log_p = log_probabilities(found, row, QUERY)
-        raise_if_impossible(log_p)
-        own = columns_in(model, given) | {
-            column.name
-            for column in code_of_model(found).columns
-            if not np.isnan(row[0, column.start : column.stop]).all()
-        }
-        return cls(found, row, float(log_p[0]), frozenset(own))
+    @property
+    def circuit(self) -> ColumnCircuit:
+        return self.asked.circuit
 
-    def shares(self, columns: list[CodedColumn]) -> list[FloatArray]:
-        """The probability of every value of the columns, in rows that have one."""
-        _, found = value_probabilities(self.model, columns, self.row, QUERY)
-        known = shares_where_known(self.model, columns, self.row, QUERY)
-        return [known.get(c.name, p)[0] for c, p in zip(columns, found, strict=True)]
+    def with_edges(self, edges: Mapping[int, set[float]]) -> _Group:
+        """The same group, whose columns that are not named have more cells."""
+        open_ = {place: own for place, own in edges.items() if place not in self.named}
+        finer = with_edges(self.circuit, open_)
+        evidence = self.asked.evidence
+        if finer is self.circuit:
+            return self
+        return replace(self, asked=Asked(finer, evidence.refined(finer.columns)))
 
-    def log_probabilities(self, rows: FloatArray) -> FloatArray:
-        """The log-probability of rows of the other columns, given the group."""
-        both = np.where(np.isnan(self.row), rows, self.row)
-        return rows_with_few_unknown(self.model, both, QUERY) - self.log_p
+    def shares(self, places: list[int]) -> list[FloatArray]:
+        """The probability of every cell of the columns, in rows that have a value of them."""
+        found = []
+        for place in places:
+            circuit = where_known(self.circuit, [self.circuit.columns.names[place]])
+            evidence = self.asked.evidence.over(circuit.columns)
+            found.append(cell_probabilities(circuit, evidence, [place])[1][0][0])
+        return found
+
+    def log_probabilities(self, cells: Mapping[int, AnyArray], n_rows: int) -> FloatArray:
+        """The log-probability of cells of the other columns, given the group."""
+        states = self.asked.evidence.with_states(cells, n_rows)
+        return log_probabilities(self.circuit, states) - self.log_p
+
+
+def _group(model: Any, given: Any) -> _Group:
+    asked = ask(model, given)
+    if len(asked.evidence) != 1:
+        raise ValueError(f"A group is one row or dict, but has {len(asked.evidence)} rows.")
+    log_p = log_probabilities(asked.circuit, asked.evidence)
+    raise_if_impossible(log_p)
+    return _Group(asked, float(log_p[0]), frozenset(asked.named))
 
 
 def _divergence(p: FloatArray, q: FloatArray) -> float:
@@ -189,23 +184,26 @@ def _divergence(p: FloatArray, q: FloatArray) -> float:
 
 def _joint_divergence(
     groups: list[_Group],
-    columns: list[CodedColumn],
+    places: list[int],
     max_states: int,
     n_samples: int,
     random_state: RandomState,
 ) -> tuple[float, float]:
     """Of all columns together, and its standard error."""
-    if math.prod(column.n_values for column in columns) <= max_states:
-        p, q = (joint_table(one.model, columns, one.row, QUERY, max_states) for one in groups)
-        return _divergence(p.ravel(), q.ravel()), 0.0
+    columns = groups[0].circuit.columns
+    if math.prod(columns[place].n_cells for place in places) <= max_states:
+        tables = []
+        for group in groups:
+            logs, log_given = joint_table(group.asked, places, QUERY, max_states)
+            table = np.exp(logs - log_given)
+            tables.append(table / table.sum())
+        return _divergence(*tables), 0.0
     rng, means, variances = generator_from(random_state), [], []
     for g, group in enumerate(groups):
-        drawn = draw_rows(group.model, group.row, n_samples, rng, QUERY)[0].astype(np.float64)
-        kept = np.full(drawn.shape, np.nan)
-        for column in columns:
-            kept[:, column.start : column.stop] = drawn[:, column.start : column.stop]
-        logs = [one.log_probabilities(kept) for one in groups]
-        terms = logs[g] - (np.logaddexp(*logs) - math.log(2.0))
+        drawn = draw_cells(group.circuit, group.asked.evidence, n_samples, rng)[0]
+        cells = {place: drawn[:, place] for place in places}
+        own = [one.log_probabilities(cells, n_samples) for one in groups]
+        terms = own[g] - (np.logaddexp(*own) - math.log(2.0))
         means.append(terms.mean())
         variances.append(terms.var(ddof=1) / n_samples)
     value = min(max(0.0, float(np.mean(means))), math.log(2.0))
