@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strudel.queries.variable_probabilities import marginal_probabilities
 
 from formulas import event_of_truth, holds, random_truth
 from joint import (
@@ -36,7 +37,6 @@ from strudel.predictions.same_decision import (
     same_decision_probability,
 )
 from strudel.queries.marginal import log_conditional
-from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.trees.vtree import balanced_vtree
 from worlds import PREDICTORS, World
 
