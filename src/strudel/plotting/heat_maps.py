@@ -27,7 +27,7 @@ from strudel.plotting.canvas import (
     size_in_points,
     text_width,
 )
-from strudel.plotting.marginals import as_evidence, one_row
+from strudel.plotting.marginals import one_question
 from strudel.plotting.trees import shown_vtree
 from strudel.queries.column_pairs import Correlations, column_pairs
 from strudel.queries.marginals import marginal_probabilities, pair_probabilities
@@ -163,19 +163,18 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
     >>> ax = plot_dependencies(figure_1_circuit(), ax=Figure().add_subplot())
     """
     found = model_of(model)
-    evidence = as_evidence(found, one_row(found, given))
+    asked = one_question(model, given)
     ax = axes_or_current(ax)
     colours = palette_of(ax)
-    code = found.table_code
-    is_by_column = code is not None and len(code.columns) < found.n_vars
-    if is_by_column:
-        pairs = column_pairs(found, evidence)
+    if not asked.circuit.columns.are_bits:
+        pairs = column_pairs(asked.circuit, asked.evidence)
         names, order = pairs.names, _column_order(found)
         values, words = pairs.share, "mutual information / smaller entropy"
         shades = _shades([colours.background, colours.blue])
     else:
         names, order = names_of(found.n_vars, found.feature_names), found.vtree.order
-        values, words = _correlations(pair_probabilities(found, evidence)), "correlation"
+        values = _correlations(pair_probabilities(asked.circuit, asked.evidence))
+        words = "correlation"
         shades = _shades([colours.orange, colours.background, colours.blue])
     _draw_pairs(ax, [names[place] for place in order], values[np.ix_(order, order)], words, shades)
     return ax

@@ -6,17 +6,16 @@ Out: the axes. Of bars that do not fit, those that tell most are drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from strudel._names import names_of
 from strudel._types import AnyArray, FloatArray
-from strudel.algebra.evidence import absorb, columns_in, with_cells_of
+from strudel.circuits.finer import with_edges
 from strudel.circuits.passes import encode
 from strudel.data.argument_checks import check_count
-from strudel.logic.event_forms import is_formula
 from strudel.plotting.canvas import (
     Palette,
     axes_or_current,
@@ -25,11 +24,11 @@ from strudel.plotting.canvas import (
     size_in_points,
 )
 from strudel.predictions.explanation import ShapValues, values_of_columns
-from strudel.queries.arguments import given_rows
 from strudel.queries.column_posterior import ColumnPosterior, density_curve
+from strudel.queries.given import Asked, ask, circuit_of
 from strudel.queries.marginals import marginal_probabilities
 from strudel.queries.model import Model, model_of
-from strudel.tables.coded_column import CodedColumn
+from strudel.tables.column import Column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,33 +82,24 @@ def plot_marginals(
     ['X3 = 1', 'X1', 'X2', 'X4']
     """
     check_count("top", top, may_be_none=True)
-    found = inside = model_of(model)
-    is_known = np.zeros(found.n_vars, dtype=bool)
-    if isinstance(given, Mapping) or is_formula(given):
-        inside, rest, *_ = absorb(found, given)
-        if inside.n_vars != found.n_vars:
-            found = with_cells_of(found, [given], "plot_marginals")
-            inside, rest, *_ = absorb(found, given)
-        is_known = np.zeros(found.n_vars, dtype=bool)
-        if found.table_code is not None:
-            for name in columns_in(found, given):  # of which a row may not say all
-                is_known[found.table_code.column(name).variables] = True
-        given = rest
-    row = one_row(inside, given)
-    is_known |= ~np.isnan(row)
-    has_evidence = bool(is_known.any()) or inside is not found
-    now = marginal_probabilities(inside, as_evidence(inside, row))
+    asked = one_question(model, given)
+    columns = asked.circuit.columns
+    edges = {place: own.edges for place, own in enumerate(columns) if own.is_numeric}
+    found = with_edges(circuit_of(model), edges)  # cells meet at the bounds of what is given
+    has_evidence = bool(asked.named)
+    now = marginal_probabilities(asked.circuit, asked.evidence)
     before = marginal_probabilities(found) if has_evidence else now
-    if found.table_code is None:
-        bars = _bars_of_variables(found, is_known, np.ravel(now), np.ravel(before))
+    if columns.are_bits:
+        known = np.isin(np.arange(len(columns)), list(asked.named))
+        bars = _bars_of_variables(columns.names, known, now, before)
         words, things = "probability of 1", "variables"
     else:
-        titles = short_labels(found.table_code.names, longest=16)
+        titles = short_labels(columns.names, longest=16)
         bars = [
             bar
-            for column, title in zip(found.table_code.columns, titles, strict=True)
+            for place, (column, title) in enumerate(zip(columns, titles, strict=True))
             for bar in _bars_of_column(
-                column, title, is_known, now[column.name], before[column.name]
+                column, title, place in asked.named, now[column.name], before[column.name]
             )
         ]
         words, things = "probability", "values"
@@ -127,28 +117,20 @@ def plot_marginals(
     return ax
 
 
-def one_row(model: Model, given: Any) -> FloatArray:
-    """What is given as one row of 0, 1 and NaN."""
-    rows, _ = given_rows(model, given)
-    if len(rows) != 1:
+def one_question(model: Any, given: Any) -> Asked:
+    """A question of one row."""
+    asked = ask(model, given)
+    if len(asked.evidence) != 1:
+        n_rows = len(asked.evidence)
         raise ValueError(
-            f"given must be one row of values, but holds {len(rows)}. Draw one picture for each."
+            f"given must be one row of values, but holds {n_rows}. Draw one picture for each."
         )
-    return rows[0]
-
-
-def as_evidence(model: Model, row: FloatArray) -> Any:
-    """A row of variables as unambiguous evidence: a table may have as many columns."""
-    if model.table_code is None:
-        return row
-    names = names_of(model.n_vars, model.feature_names)
-    return {names[var]: int(row[var]) for var in np.flatnonzero(~np.isnan(row))}
+    return asked
 
 
 def _bars_of_variables(
-    model: Model, is_known: AnyArray, now: FloatArray, before: FloatArray
+    names: Sequence[str], is_known: AnyArray, now: FloatArray, before: FloatArray
 ) -> list[Bar]:
-    names = short_labels([str(name) for name in names_of(model.n_vars, model.feature_names)])
     return [
         Bar(
             f"{name} = {now[var]:.0f}" if is_known[var] else name,
@@ -157,22 +139,27 @@ def _bars_of_variables(
             float(before[var]),
             bool(is_known[var]),
         )
-        for var, name in enumerate(names)
+        for var, name in enumerate(short_labels([str(name) for name in names]))
     ]
 
 
 def _bars_of_column(
-    column: CodedColumn, title: str, is_known: AnyArray, now: dict[Any, Any], before: dict[Any, Any]
+    column: Column, title: str, is_given: bool, now: dict[Any, Any], before: dict[Any, Any]
 ) -> Iterator[Bar]:
     """A bar for every value; one if there are two; of a given column, those still possible."""
-    is_given = bool(is_known[column.start : column.stop].any())
     values = list(zip(short_labels(column.labels), now.values(), before.values(), strict=True))
     if len(values) == 2 and not is_given:
-        values = [values[int(column.codewords[:, 0].argmax())]]
+        values = values[1:]
     for label, chance, earlier in values:
         share, first = float(np.ravel(chance)[0]), float(np.ravel(earlier)[0])
         if not is_given or share > 0.0:
             yield Bar(f"{title}: {label}", column.name, share, first, is_given)
+
+
+def _one_row(model: Model, given: Any) -> FloatArray:
+    """What is given as one row of 0, 1 and NaN."""
+    rows, _ = given_rows(model, given)
+    return rows[0]
 
 
 def _most_telling(bars: list[Bar], room: int, has_evidence: bool) -> list[Bar]:
@@ -336,7 +323,7 @@ def plot_shap_values(
     found = model_of(model)
     ax = axes_or_current(ax)
     room = max(int(size_in_points(ax)[1] / SHARE_LINE) - 1, 1) if top is None else top
-    bars = _largest(_shares(shares, found, one_row(found, row), row), room)
+    bars = _largest(_shares(shares, found, _one_row(found, row), row), room)
     prediction = float(np.ravel(shares.prediction)[0])
     _draw_shares(ax, bars, prediction, palette_of(ax))
     ax.set_xlabel(
