@@ -24,6 +24,7 @@ from strudel.plotting.canvas import (
     size_in_points,
 )
 from strudel.predictions.explanation import ShapValues, values_of_columns
+from strudel.queries.arguments import given_rows
 from strudel.queries.column_posterior import ColumnPosterior, density_curve
 from strudel.queries.given import Asked, ask, circuit_of
 from strudel.queries.marginals import marginal_probabilities
