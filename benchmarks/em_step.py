@@ -22,7 +22,7 @@ import numpy as np
 from strudel import load_dataset
 from strudel._types import AnyArray
 from strudel.data.bits import pack_columns
-from strudel.learning.mixtures.em import MixtureData, responsibilities
+from strudel.learning.mixtures.em import MixtureData, start
 from strudel.learning.mixtures.em_steps import Ensemble
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import first_circuit
@@ -75,12 +75,7 @@ def prepare_step(
     weights = [bag.weight[np.newaxis] for bag in data.train]
     ensemble = Ensemble(data.choices, data.prior(options), 1, n_components)
     rng = np.random.default_rng(0)
-    start = responsibilities(data.rows, n_components, options.init_params, rng)
-    first = 0
-    for bag, weight in zip(data.train, weights, strict=True):
-        share = start(slice(first, first + bag.n_rows)).astype(np.float32)
-        ensemble.add(bag, share, weight)
-        first += bag.n_rows
+    start(ensemble, data, weights, options, rng)
 
     def step() -> None:
         ensemble.maximise()

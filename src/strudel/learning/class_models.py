@@ -49,7 +49,7 @@ from strudel.circuits.flows import compute_flows
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.incomplete import expected_flows
-from strudel.learning.mixtures.em import MixtureData, find_clusters, train_runs
+from strudel.learning.mixtures.em import MixtureData, cluster_labels, train_runs
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import grow
 from strudel.learning.structural_em import circuit_with_coins
@@ -504,8 +504,8 @@ class LogisticFit:
             return np.ones((held.shape[0], 1)), 1
         rng = np.random.default_rng(self.seed)
         table = held.toarray().astype(np.uint8)
-        clusters = find_clusters(table, self.known.weight, n_components, "k-means++", rng)
-        own = clusters.label(table)[:, np.newaxis] == np.arange(n_components)
+        label = cluster_labels(table, self.known.weight, n_components, "k-means++", rng)
+        own = label[:, np.newaxis] == np.arange(n_components)
         return 0.9 * own + 0.1 / n_components, LOGISTIC_STEPS
 
     def _mixture(self, tables: Tables) -> Mixture:

@@ -27,7 +27,7 @@ from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
-from strudel.data.validation import as_bits
+from strudel.data.validation import as_bits, slices
 from strudel.errors import ImpossibleRowError
 from strudel.learning.mixtures.em_steps import (
     Bag,
@@ -434,11 +434,10 @@ def responsibilities(
         return lambda rows: _random_shares(rows, n_components, seed)
     if table is None:
         table = bits.unpack()
-    chosen = np.arange(bits.n_rows)
+    chosen: AnyArray | slice = slice(None)
     if bits.n_rows > CLUSTERED_ROWS:
         chosen = np.sort(rng.choice(bits.n_rows, CLUSTERED_ROWS, replace=False))
-    clusters = find_clusters(table[chosen], bits.weights[chosen], n_components, start, rng)
-    label = clusters.label(table)
+    label = cluster_labels(table, bits.weights, n_components, start, rng, chosen)
     return lambda rows: (label[rows, np.newaxis] == np.arange(n_components)).astype(np.float64)
 
 
@@ -494,34 +493,20 @@ def _scales(table: AnyArray, weight: FloatArray, columns: Sequence[ColumnCode]) 
     return scale
 
 
-@dataclass(frozen=True, eq=False)
-class Clusters:
-    """Clusters of similar rows."""
-
-    k_means: Any
-
-    def label(self, table: AnyArray) -> IntArray:
-        """The nearest centre of every row."""
-        with _one_thread():
-            labels = [
-                self.k_means.predict(table[first : first + CLUSTERED_ROWS].astype(np.float32))
-                for first in range(0, len(table), CLUSTERED_ROWS)
-            ]
-        return np.concatenate(labels) if labels else np.zeros(0, dtype=np.int32)
-
-
-def find_clusters(
-    sample: AnyArray,
+def cluster_labels(
+    table: AnyArray,
     weight: FloatArray,
-    n_components: int,
+    n_clusters: int,
     start: InitParams,
     rng: np.random.Generator,
-) -> Clusters:
-    """Clusters of some rows, by k-means."""
+    chosen: AnyArray | slice = slice(None),
+) -> IntArray:
+    """The cluster of every row, by k-means on those that are chosen."""
     from sklearn.cluster import MiniBatchKMeans  # late: the rest of learning needs neither
 
+    sample, weight = table[chosen], weight[chosen]
     k_means = MiniBatchKMeans(
-        min(n_components, len(sample)),
+        min(n_clusters, len(sample)),
         init="random" if start == "kmeans" else "k-means++",
         max_iter=5,
         n_init=1,
@@ -532,7 +517,11 @@ def find_clusters(
         weight = weight / most
     with _one_thread():
         k_means.fit(sample.astype(np.float32), sample_weight=weight)
-    return Clusters(k_means)
+        labels = [
+            k_means.predict(table[block].astype(np.float32))
+            for block in slices(len(table), CLUSTERED_ROWS)
+        ]
+    return np.concatenate(labels)
 
 
 @contextmanager
