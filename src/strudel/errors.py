@@ -28,7 +28,6 @@ __all__ = [
     "MissingDependencyError",
     "NoValueError",
     "NotBinaryError",
-    "NotBinaryFileError",
     "SizeLimitError",
     "UnorderedColumnError",
     "UnseenValueError",
@@ -154,10 +153,6 @@ class NotBinaryError(StrudelError, ValueError):
 
     row: int
     column: int | str  # its name, or its number where columns have no names
-
-
-class NotBinaryFileError(FileFormatError):
-    """A file holds values other than 0, 1 and unknown, or lines of unequal length."""
 
 
 class SizeLimitError(StrudelError, ValueError):

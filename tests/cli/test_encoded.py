@@ -11,7 +11,8 @@ from strudel import (
     load,
     probability,
 )
-from strudel.io.frames import read_frame
+from strudel.io import read_table
+from strudel.tables.columns import read_columns
 
 HEAD = "age,smoker,town,since"
 
@@ -71,19 +72,19 @@ def test_tables_are_written_as_their_ending_says(run, encoded, survey, model, un
     gaps, path = survey.with_name("gaps.csv"), survey.with_name(f"out{ending}")
     gaps.write_text(f"{HEAD}\n35,,Rome,2001-05-01\n,no,,\n")
     assert run("impute", encoded, gaps, "-o", path)[0] == 0
-    columns = {column.name: column for column in read_frame(path)[0].columns}
+    columns = {column.name: column for column in read_columns(read_table(path)).columns}
     assert list(columns) == HEAD.split(",")
     assert columns["age"].objects()[0] == 35
     assert columns["since"].dtype == "date"
     for arguments in (("sample", encoded, "-n", 3), ("sample", model, "-n", 3)):
         _, printed, _ = run(*arguments)
         assert run(*arguments, "-o", path)[0] == 0
-        read = {column.name: column.objects() for column in read_frame(path)[0].columns}
+        read = {column.name: column.objects() for column in read_columns(read_table(path)).columns}
         printed = list(csv.DictReader(io.StringIO(printed)))
         assert list(read) == list(printed[0])
         assert len(next(iter(read.values()))) == 3
     assert run("score", model, unseen, "-o", path)[0] == 0
-    values = read_frame(path)[0].columns[1]
+    values = read_columns(read_table(path)).columns[1]
     assert (values.name, values.dtype, len(values.values)) == ("log_likelihood", "float", 40)
 
 
