@@ -118,7 +118,7 @@ def _list_items(as_json: bool) -> None:
     if as_json:
         print_json({"items": {item.name: item.title for item in ITEMS.values()}})
     else:
-        show_table(("item", "what it shows"), [(one.name, one.title) for one in ITEMS.values()])
+        show_table([{"item": one.name, "what it shows": one.title} for one in ITEMS.values()])
 
 
 def _run(plan: Plan, n_jobs: int, is_quiet: bool) -> None:
@@ -141,13 +141,11 @@ def _run(plan: Plan, n_jobs: int, is_quiet: bool) -> None:
 
 def _show(report: Report, page: Path) -> None:
     if report.verdicts:
-        show_table(
-            ("claim", "", "figures"),
-            [
-                (f"{one.claim.name}  {one.claim.text}", one.status, one.figures)
-                for one in report.verdicts
-            ],
+        lines = (
+            {"claim": f"{one.claim.name}  {one.claim.text}", "": one.status, "figures": one.figures}
+            for one in report.verdicts
         )
+        show_table([*lines])
         say()
     for line in report.missing:
         note(f"missing: {line}")

@@ -29,25 +29,23 @@ def test_the_worst_pairs_are_shown_and_lost_ones_told(run, independent, make_tab
     assert (code, err) == (0, "")
     assert f"lost: {expected.sentences()[0]}" in out
     assert "lost: 7 more" in out
-    assert "10 of 10 pairs of columns lost, in 500 rows" in out
     code, out, err = run("check", independent, make_table("rows.csv", rows), "--json")
     report = json.loads(out)
-    assert (report["n_rows"], report["n_pairs"], report["n_lost"]) == (500, 10, 10)
-    assert report["lost"] == list(expected.sentences())
-    first = expected.lost[0]
-    assert report["pairs"][0] == first._asdict()
+    assert (report["rows"], report["pairs_of_columns"], report["lost"]) == (500, 10, 10)
+    assert report["lost_pairs"] == list(expected.sentences())
+    assert [*report["pairs"][0].values()] == [*expected.lost[0]]
 
 
 def test_without_rows_the_file_says_what_was_found_at_fit(run, independent):
     code, out, err = run("check", independent, "--json")
     assert (code, err) == (0, "")
-    assert json.loads(out)["lost"] == list(load(independent).check_.sentences())
+    assert json.loads(out)["lost_pairs"] == list(load(independent).check_.sentences())
 
 
 def test_a_model_that_has_lost_nothing_says_so(run, model, unseen):
     code, out, _ = run("check", model, unseen)
     assert code == 0
-    assert "none of 10 pairs of columns lost, in 40 rows" in out
+    assert "lost              0" in out
 
 
 def test_a_picture_is_written(run, independent, make_table, tmp_path):
@@ -55,7 +53,7 @@ def test_a_picture_is_written(run, independent, make_table, tmp_path):
     path = tmp_path / "check.svg"
     code, out, _ = run("check", independent, table, "--picture", path)
     assert code == 0
-    assert f"wrote {path}" in out
+    assert str(path) in out
     assert path.read_text().startswith("<?xml")
 
 

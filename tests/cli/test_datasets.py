@@ -4,8 +4,7 @@ import json
 
 import numpy as np
 
-from strudel.cli.datasets import SIZES
-from strudel.data.datasets import dataset_names, load_dataset
+from strudel.data.datasets import SIZES, dataset_names, load_dataset
 
 
 def test_table_has_a_line_per_dataset(run):

@@ -9,7 +9,7 @@ from strudel.tables import example_csv
 
 pytestmark = pytest.mark.compiled
 
-PICTURES = ("smoke_and_cough", "dependencies", "digits")
+PICTURES = ("smoke_and_cough", "dependencies")
 PNG = b"\x89PNG\r\n"
 
 

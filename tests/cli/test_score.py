@@ -36,8 +36,12 @@ def test_prints_the_mean_log_likelihood(run, model, unseen, unseen_rows):
     assert f"{mean:.4f}" in out
     assert f"{-mean / math.log(2) / 5:.4f}" in out
     report = score_json(run, model, unseen)
-    assert report["log_likelihood"] == pytest.approx(mean, rel=1e-12)
-    assert (report["n_rows"], report["n_impossible"], report["n_incomplete"]) == (40, 0, 0)
+    assert report["mean_log_likelihood"] == pytest.approx(mean, rel=1e-12)
+    assert (
+        report["rows"],
+        report["rows_with_probability_zero"],
+        report["rows_with_unknown_values"],
+    ) == (40, 0, 0)
 
 
 def test_values_per_row_are_written_with_all_digits(run, model, unseen, unseen_rows, tmp_path):
@@ -57,16 +61,16 @@ def test_unknown_values_are_summed_out(run, model, make_table, unseen_rows):
     text = [["" if np.isnan(cell) else int(cell) for cell in row] for row in cells]
     report = score_json(run, model, make_table("gaps.csv", np.array(text, dtype=object)))
     expected = np.mean([log_sum_over_completions(load(model).circuit_, row) for row in cells])
-    assert report["log_likelihood"] == pytest.approx(float(expected))
-    assert report["n_incomplete"] == 6
+    assert report["mean_log_likelihood"] == pytest.approx(float(expected))
+    assert report["rows_with_unknown_values"] == 6
 
 
 def test_columns_are_matched_by_name(run, model, make_table, unseen, unseen_rows):
     names = ("coffee", "tea", "milk", "sugar", "cake")
     order = [3, 1, 0, 4, 2]
     turned = make_table("turned.csv", unseen_rows[:, order], [names[place] for place in order])
-    expected = score_json(run, model, unseen)["log_likelihood"]
-    assert score_json(run, model, turned)["log_likelihood"] == expected
+    expected = score_json(run, model, unseen)["mean_log_likelihood"]
+    assert score_json(run, model, turned)["mean_log_likelihood"] == expected
 
 
 def test_columns_that_the_model_does_not_know_are_left_out_and_said(
@@ -77,8 +81,8 @@ def test_columns_that_the_model_does_not_know_are_left_out_and_said(
     code, out, err = run("score", model, make_table("wide.csv", wide, names), "--json")
     assert code == 0
     assert "wide.csv has 'id', which the model does not know and ignores.\n" in err
-    expected = score_json(run, model, unseen)["log_likelihood"]
-    assert json.loads(out)["log_likelihood"] == expected
+    expected = score_json(run, model, unseen)["mean_log_likelihood"]
+    assert json.loads(out)["mean_log_likelihood"] == expected
 
 
 @pytest.mark.parametrize(
@@ -117,14 +121,14 @@ def test_impossible_rows_are_counted_and_json_stays_valid(run, make_table, tmp_p
     path = tmp_path / "sure.strudel"
     save(builder.build(root), path)
     report = score_json(run, path, make_table("t.csv", [[1, 0], [0, 1], [0, 0]], ("x0", "x1")))
-    assert report["n_impossible"] == 2
-    assert report["log_likelihood"] is None
+    assert report["rows_with_probability_zero"] == 2
+    assert report["mean_log_likelihood"] is None
 
 
 def test_a_dataset_is_scored_on_the_part_that_is_named(run, tmp_path):
     path = tmp_path / "d.strudel"
     assert run("fit", "--components", 1, "digits", "-o", path, "--max-splits", 0, "-q")[0] == 0
-    rows = [score_json(run, path, name)["n_rows"] for name in ("digits", "digits:train")]
+    rows = [score_json(run, path, name)["rows"] for name in ("digits", "digits:train")]
     assert rows == [360, 1257]
 
 

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from strudel.cli.console import (
-    InputError,
-    JsonOption,
-    print_json,
-    say,
-    show_table,
-    warnings_as_notes,
-)
+from strudel.cli.console import InputError, JsonOption, say, tell, warnings_as_notes
 from strudel.cli.files import (
     ForceOption,
     ModelArgument,
@@ -24,6 +17,7 @@ from strudel.cli.files import (
     read_model,
     read_rows,
 )
+from strudel.cli.plot import check_picture, draw
 
 
 def check(
@@ -58,7 +52,8 @@ def check(
     from strudel import queries
 
     if picture is not None:
-        _check_picture(picture, model, data)
+        check_picture(picture, "a picture", "--picture")
+        check_output(picture, "the picture", (model, data), picture.suffix)
     with warnings_as_notes(data or ""):
         if data is None:
             held = read_file(model, force)
@@ -70,51 +65,25 @@ def check(
         else:
             found = queries.check(read_model(model, force), read_rows(data))
         if picture is not None:
-            _draw(found, picture, model.name)
+            draw(lambda ax: found.plot(ax=ax), picture, (7.0, 6.0), model.name)
     sentences = found.sentences()
-    if as_json:
-        print_json(
-            {
-                "model": model,
-                "data": data,
-                "n_rows": found.n_rows,
-                "n_pairs": len(found.pair_first),
-                "n_pairs_of_table": found.n_pairs_of_table,
-                "n_lost": len(sentences),
-                "lost": list(sentences),
-                "pairs": [pair._asdict() for pair in found.pairs()[:top]],
-                "picture": picture,
-            }
-        )
-        return
-    headers = ("column", "column", "z", "in the rows", "in the model", "worst share")
-    show_table(headers, found.pairs()[:top])
-    say()
-    for sentence in sentences[:top]:
+    lines = [
+        {
+            "a": pair.column_a,
+            "b": pair.column_b,
+            "z": pair.z,
+            "in the rows": pair.mutual_information_rows,
+            "in the model": pair.mutual_information_model,
+            "worst share": pair.worst,
+        }
+        for pair in found.pairs()[:top]
+    ]
+    more = {"n_pairs_of_table": found.n_pairs_of_table, "lost_pairs": list(sentences)}
+    report = {"rows": found.n_rows, "pairs of columns": len(found.pair_first)}
+    report["lost"] = len(sentences)
+    pictures = {} if picture is None else {"picture": picture}
+    tell(report | pictures | {"pairs": lines}, as_json, more=more)
+    for sentence in () if as_json else sentences[:top]:
         say(f"lost: {sentence}")
-    if len(sentences) > top:
+    if len(sentences) > top and not as_json:
         say(f"lost: {len(sentences) - top} more; --top shows more of them")
-    n_pairs = f"{len(found.pair_first):,} pairs of columns"
-    say(f"{len(sentences) or 'none'} of {n_pairs} lost, in {found.n_rows:,} rows")
-    if picture is not None:
-        say(f"wrote {picture}")
-
-
-def _check_picture(path: Path, model: Path, data: str | None) -> None:
-    from strudel.plotting.canvas import ENDINGS
-
-    if path.suffix not in ENDINGS:
-        raise InputError(
-            f"a picture is a {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} file, but --picture says "
-            f"{str(path)!r}."
-        )
-    check_output(path, "the picture", {str(model), data}, path.suffix)
-
-
-def _draw(found: Any, path: Path, title: str) -> None:
-    from strudel.plotting.canvas import new_figure, save_figure
-
-    figure = new_figure(7.0, 6.0)
-    ax = found.plot(ax=figure.add_subplot())
-    ax.set_title(title)
-    save_figure(figure, path)

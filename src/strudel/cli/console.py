@@ -25,11 +25,16 @@ from strudel import errors
 if TYPE_CHECKING:
     from rich.table import Table
 
+
+def option(
+    text: str, metavar: str | None = None, *names: str, panel: str | None = None, **more: Any
+) -> Any:
+    """An option with its help; its name is that of the argument, unless it has others."""
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, **more)
+
+
 JsonOption = Annotated[
-    bool,
-    typer.Option(
-        "--json", rich_help_panel="Output", help="Print one JSON object instead of tables."
-    ),
+    bool, option("Print one JSON object instead of tables.", None, "--json", panel="Output")
 ]
 # What other packages say to those who call them.
 FOR_PROGRAMMERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
@@ -40,6 +45,39 @@ class InputError(Exception):
 
 
 # What is printed
+
+
+def tell(
+    report: Mapping[str, Any], as_json: bool, title: str = "", more: Mapping[str, Any] | None = None
+) -> None:
+    """Print facts, and parts that are facts or lines under the same headers.
+
+    As JSON all of it, and `more`, under names that need no quotes.
+    """
+    if as_json:
+        print_json(keyed(dict(report) | dict(more or {})))
+        return
+    parts = {name: part for name, part in report.items() if isinstance(part, dict | list) and part}
+    facts = {name: one for name, one in report.items() if not isinstance(one, dict | list)}
+    if facts:
+        show_facts(title, facts)
+    for place, (name, part) in enumerate(parts.items()):
+        if facts or place > 0:
+            say()
+        if isinstance(part, dict):
+            show_facts(name, part)
+        else:
+            show_table(part)
+
+
+def keyed(report: Any, depth: int = 2) -> Any:
+    """A report whose names have no blanks; names of columns and values stay as they are."""
+    if isinstance(report, list) and report and isinstance(report[0], dict):
+        return [keyed(one, depth) for one in report]
+    if not isinstance(report, dict) or depth == 0:
+        return report
+    names = {name: re.sub(r"[^\w.]+", "_", name).strip("_") for name in report}
+    return {names[name]: keyed(one, depth - 1) for name, one in report.items()}
 
 
 def show_facts(title: str, facts: Mapping[str, Any]) -> None:
@@ -54,16 +92,16 @@ def show_facts(title: str, facts: Mapping[str, Any]) -> None:
     _print_table(table, title)
 
 
-def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print rows under headers; numbers to the right."""
+def show_table(lines: Sequence[Mapping[str, Any]]) -> None:
+    """Print lines under headers; numbers to the right."""
     from rich.table import Table
 
     table = Table(box=None)
-    for place, name in enumerate(columns):
-        is_number = all(isinstance(row[place], int | float) or row[place] is None for row in rows)
+    for name in lines[0] if lines else ():
+        is_number = all(isinstance(line[name], int | float | None) for line in lines)
         table.add_column(name, justify="right" if is_number else "left", header_style="bold")
-    for row in rows:
-        table.add_row(*(as_text(value) for value in row))
+    for line in lines:
+        table.add_row(*map(as_text, line.values()))
     _print_table(table)
 
 

@@ -1,6 +1,6 @@
 """`strudel demo`: the whole tour on built-in data, offline, in one folder.
 
-In:  the table that ships with the package, visits to a clinic; then scikit-learn's digits.
+In:  the table that ships with the package, visits to a clinic.
 Out: answers beside counts of the rows, a page to click on, pictures, and the model.
 """
 
@@ -28,8 +28,6 @@ QUESTIONS = (
     ("cough = yes", "diagnosis = influenza & age >= 70"),
 )
 KNOWN = {"smoker": "yes", "cough": "yes"}  # in the picture
-SIDE = 8
-SHOWN_DIGITS = (0, 29, 11, 28, 9, 27)  # test rows to complete: 0, 2, 3, 4, 6 and 7
 
 
 def demo(
@@ -70,8 +68,7 @@ def demo(
     answers = [_answer(model, patients, *question) for question in QUESTIONS]
     tell("2. Questions, answered exactly by the model, and counted in the rows:")
     if not as_json:
-        names = ("asked for", "given", "model", "rows", "of rows")
-        show_table(names, [tuple(answer.values()) for answer in answers])
+        show_table(answers)
     tell()
     filled = _fill(model, patients)
     tell(f"3. Missing values: {n_missing} before, {filled} after they were filled.")
@@ -79,10 +76,6 @@ def demo(
     files |= _draw(model, out)
     save(model, out / "patients.strudel", provenance={"source": "patients"})
     files["model"] = out / "patients.strudel"
-    tell()
-    tell("4. One circuit of images: the lower half of digits from their upper half ...")
-    files["digits"], lost = _complete_digits(out / "digits.png")
-    tell(f"   A single circuit is small, and has lost {lost} of pixels, which a mixture keeps.")
     seconds = time.perf_counter() - started
     if as_json:
         paths = {name: str(path) for name, path in files.items()}
@@ -141,41 +134,3 @@ def _draw(model: Strudel, out: Path) -> dict[str, Path]:
         "smoke and cough": save_figure(answer, out / "smoke_and_cough.png"),
         "dependencies": save_figure(dependencies, out / "dependencies.png"),
     }
-
-
-def _complete_digits(path: Path) -> tuple[Path, str]:
-    """Per digit: what is seen, the most probable rest, three random ones, and the truth.
-
-    With how many pairs of pixels the circuit has lost, in words.
-    """
-    import warnings
-
-    import numpy as np
-
-    from strudel.data.datasets import load_dataset
-    from strudel.errors import MisfitWarning
-    from strudel.models.strudel import Strudel
-    from strudel.plotting.canvas import new_figure, save_figure
-    from strudel.plotting.heat_maps import plot_images
-    from strudel.queries.maximum.most_probable import most_probable_state
-    from strudel.queries.sampling import sample
-
-    data = load_dataset("digits")
-    model = Strudel(n_components=1, random_state=0, verbose=False)
-    with warnings.catch_warnings():  # one circuit loses pairs of pixels, as the demo says
-        warnings.simplefilter("ignore", MisfitWarning)
-        circuit = model.fit(data.train, X_valid=data.valid).circuit_
-    truth = data.test[list(SHOWN_DIGITS)].astype(float)
-    given = truth.copy()
-    given[:, SIDE * SIDE // 2 :] = np.nan
-    best, _ = most_probable_state(circuit, given)
-    drawn = sample(circuit, 3, given=given, random_state=np.random.default_rng(0))
-    rows = np.concatenate([given[:, None], best[:, None], drawn, truth[:, None]], axis=1)
-    figure = new_figure(6.2, 6.4)
-    labels = ["seen", "most\nprobable", *["sampled"] * 3, "truth"]
-    shape, ax = (SIDE, SIDE), figure.add_subplot()
-    plot_images(
-        rows.reshape(-1, data.n_vars), shape, ax=ax, n_columns=len(labels), column_labels=labels
-    )
-    check = model.check_
-    return save_figure(figure, path), f"{len(check.lost)} of {len(check.pair_first):,} pairs"

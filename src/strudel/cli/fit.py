@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,10 +20,9 @@ from strudel.cli.console import (
     caught_warnings,
     compile_line,
     note,
+    option,
     print_json,
-    say,
-    show_facts,
-    show_table,
+    tell,
     warnings_as_notes,
 )
 from strudel.cli.files import (
@@ -34,7 +34,9 @@ from strudel.cli.files import (
 )
 from strudel.cli.predict import scores_of
 
-DATA, MODEL, LIMITS, OUTPUT = "Data", "Model", "Limits", "Output"  # panels of the help
+of_data, of_model, of_output = (
+    partial(option, panel=panel) for panel in ("Data", "Model", "Output")
+)
 FLAGS = {  # options of estimators that have an option of the command: --set does not take them
     "n_components": "--components",
     "preset": "--preset",
@@ -62,141 +64,82 @@ def fit(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A csv, tsv, .data, npy, npz, parquet or feather file, a dataset, or - for csv on "
-            "stdin.",
+            help="A csv, tsv, npy, npz, parquet or feather file, a dataset, or - for stdin.",
             autocompletion=complete_data,
         ),
     ],
     drop: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=DATA,
-            metavar="COLUMNS",
-            help="Leave out columns such as identifiers and free text, as in name,address.",
-        ),
+        str | None, of_data("Leave out columns, as in name,address.", "COLUMNS")
     ] = None,
     valid: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=DATA,
-            metavar="TABLE",
-            help="Rows that decide when to stop, like DATA; else a tenth of DATA is held out.",
-            autocompletion=complete_data,
-        ),
+        str | None, of_data("Rows that decide when to stop; else a tenth is held out.", "TABLE")
     ] = None,
-    test: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=DATA,
-            metavar="TABLE",
-            help="Rows to score at the end, like DATA.",
-            autocompletion=complete_data,
-        ),
-    ] = None,
+    test: Annotated[str | None, of_data("Rows to score at the end.", "TABLE")] = None,
     target: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=DATA,
-            metavar="COLUMN",
-            help="Learn a classifier that predicts this column, for strudel predict.",
-        ),
+        str | None, of_data("Learn a classifier of this column, for strudel predict.", "COLUMN")
     ] = None,
     components: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=MODEL,
-            metavar="auto|1|K|K,L",
-            help="Circuits that are averaged: auto (the default) takes as many as the rows "
-            "support, 1 is the paper's single circuit, K its mixture; the best of several.",
+        of_model(
+            "Circuits that are averaged: as many as the rows support (auto), the paper's single "
+            "circuit (1) or mixture (K), or the best of several sizes.",
+            "auto|1|K|K,L",
         ),
     ] = None,
     preset: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=MODEL,
-            metavar="NAME",
-            help="paper (one circuit by its search), fast (seconds), or accurate (what it needs).",
-        ),
+        str | None, of_model("paper (its search for one circuit), fast or accurate.", "NAME")
     ] = None,
     search: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=MODEL,
-            metavar="NAME",
-            help="How the structure grows: greedy (the paper's) or best_first (the best of all "
-            "splits and clones); a single circuit also by learnpsdd, or race (several).",
+        of_model(
+            "How the structure grows: greedy (the paper's) or best_first; a single circuit also by "
+            "learnpsdd or race.",
+            "NAME",
         ),
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=MODEL,
-            metavar="NAME",
-            help="How a mixture is trained: auto (the default), em, bagged_em, boosting, "
-            "or continuous (a network ties the components; needs PyTorch). With --target also "
-            "per_class, joint or logistic.",
+        of_model(
+            "How a mixture is trained: auto, em, bagged_em, boosting or continuous; with --target "
+            "also per_class, joint or logistic.",
+            "NAME",
         ),
     ] = None,
     vtree: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=MODEL,
-            metavar="NAME|FILE",
-            help="How the circuit decomposes: chow_liu (the default), bottom_up, top_down, "
-            "clusters, balanced, linear, random, auto to try several, or a .vtree file.",
+        of_model(
+            "How the circuit decomposes: chow_liu, bottom_up, top_down, clusters, balanced, "
+            "linear, random, auto to try several, or a .vtree file.",
+            "NAME|FILE",
         ),
     ] = None,
     constraint: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=MODEL,
-            metavar="FORMULA|FILE",
-            help="What every row satisfies, such as 'a >> (b | c)', or a .cnf, .dnf, .nnf or .sdd "
-            "file; rows that violate it get probability zero.",
+        of_model(
+            "What every row satisfies, such as 'a >> (b | c)', or a .cnf, .dnf, .nnf or .sdd file.",
+            "FORMULA|FILE",
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
+        of_model(
+            "Any other option: patience=50, search.copies=minimal, method.n_bags=5, "
+            "columns.zip=category, ...; may be repeated.",
+            "NAME=VALUE",
             "--set",
-            rich_help_panel=MODEL,
-            metavar="NAME=VALUE",
-            help="Any other option of the model, its search, its training method or its columns, "
-            "as in patience=50, search.copies=minimal, method.n_bags=5 or "
-            "columns.zip=category; may be repeated.",
         ),
     ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(rich_help_panel=MODEL, metavar="N", help="Makes random choices repeatable."),
-    ] = 0,
-    max_splits: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel=LIMITS, metavar="N", min=0, help="Stop after this many splits."
-        ),
-    ] = None,
+    seed: Annotated[int, of_model("Makes random choices repeatable.", "N")] = 0,
+    max_splits: Annotated[int | None, of_model("Stop after so many splits.", "N", min=0)] = None,
     max_seconds: Annotated[
-        float | None,
-        typer.Option(
-            rich_help_panel=LIMITS, metavar="SECONDS", min=0.0, help="Stop after this many seconds."
-        ),
+        float | None, of_model("Stop after so many seconds.", "SECONDS", min=0.0)
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            rich_help_panel=OUTPUT,
-            metavar="FILE",
-            help="Where to write the model; DATA's name with .strudel by default.",
-        ),
+        of_output("The model; DATA's name with .strudel by default.", "FILE", "--output", "-o"),
     ] = None,
     as_json: JsonOption = False,
-    quiet: Annotated[
-        bool,
-        typer.Option("--quiet", "-q", rich_help_panel=OUTPUT, help="No progress, no tables."),
-    ] = False,
+    quiet: Annotated[bool, of_output("No progress, no tables.", None, "--quiet", "-q")] = False,
 ) -> None:
     """Learn a circuit, a mixture of circuits or a classifier, and write it to a file.
 
@@ -255,7 +198,7 @@ def fit(
     if as_json:
         print_json(report | {"options": _options(model)})
     elif not quiet:
-        _show(model, report)
+        tell(_tables_of(model, report), False)
 
 
 # Options
@@ -412,11 +355,11 @@ def _without(table: Any, source: str, drop: str | None, target: str | None) -> A
     dropped = [name.strip() for name in (drop or "").split(",") if name.strip()]
     if drop is not None and not dropped:
         raise InputError("--drop must name at least one column, as in --drop name,address.")
-    for option, names in (("--drop", dropped), ("--target", [] if target is None else [target])):
+    for said, names in (("--drop", dropped), ("--target", [] if target is None else [target])):
         for name in names:
             if name not in table:
                 close = did_you_mean(name, [str(column) for column in table])
-                raise InputError(f"{option}: {source} has no column {name!r}. {close}")
+                raise InputError(f"{said}: {source} has no column {name!r}. {close}")
     if target in dropped:
         raise InputError(f"--drop names {target!r}, which is to be predicted.")
     table = table.drop(columns=dropped)
@@ -492,32 +435,44 @@ def _report(model: Any, scores: dict[str, Any], n_rows: dict[str, int]) -> dict[
     }
 
 
-def _show(model: Any, report: dict[str, Any]) -> None:
-    """The report as tables."""
+def _tables_of(model: Any, report: dict[str, Any]) -> dict[str, Any]:
+    """The report for people."""
+    n_rows = {part: f"{count:,}" for part, count in report["n_rows"].items()}
+    held_out = getattr(model, "held_out_rows_", None)
+    if "valid" not in n_rows:
+        n_rows["valid"] = "all" if held_out is None else f"{len(held_out):,} of these"
     if "scores" in report:
         lines = [
-            (part, report["n_rows"][part], *score.values())
-            for part, score in report["scores"].items()
+            {
+                "": part,
+                "rows": n_rows[part],
+                "accuracy": one["accuracy"],
+                "log-loss": one["log_loss"],
+            }
+            for part, one in report["scores"].items()
         ]
-        show_table(("", "rows", "accuracy", "log-loss"), lines)
     else:
-        n_rows = {part: f"{count:,}" for part, count in report["n_rows"].items()}
-        held_out = model.held_out_rows_
-        n_rows["valid"] = (
-            n_rows.get("valid", "all") if held_out is None else f"{len(held_out):,} of these"
-        )
         bits = report["bits_per_dimension"]
         lines = [
-            (part, n_rows[part], v, bits[part]) for part, v in report["log_likelihood"].items()
+            {
+                "": part,
+                "rows": n_rows[part],
+                "mean log-likelihood": v,
+                "bits per dimension": bits[part],
+            }
+            for part, v in report["log_likelihood"].items()
         ]
-        show_table(("", "rows", "mean log-likelihood", "bits per dimension"), lines)
-    say()
     chosen = dict(report["chosen"])
     choice = chosen.pop("explanation", None) or ", ".join(
         f"{name}={value:.4f}" if isinstance(value, float) else f"{name}={value}"
         for name, value in chosen.items()
     )
-    stopped = report.get("stopped_because", "")
+    stopped, splits = report.get("stopped_because", ""), None
+    if "best_split" in report:
+        n, best = report["n_splits"], report["best_split"]
+        splits = f"{n:,}, the best after {best:,}"
+        if n and not best:
+            splits = f"{n:,}, and none of them helped: more components may"
     facts = {
         "target": report.get("target"),
         "classes": ", ".join(map(str, report.get("classes", ()))) or None,
@@ -526,15 +481,10 @@ def _show(model: Any, report: dict[str, Any]) -> None:
         "nodes": report["n_nodes"],
         "edges": report["n_edges"],
         "parameters": report["n_parameters"],
-        "splits": None,
+        "splits": splits,
         "choice": choice or None,
         "stopped": STOPPED.get(stopped, stopped) or None,
         "seconds": ", ".join(f"{v:.2f} {work}" for work, v in report["seconds"].items() if v),
         "model": report["model"],
     }
-    if "best_split" in report:
-        n, best = report["n_splits"], report["best_split"]
-        facts["splits"] = f"{n:,}, the best after {best:,}"
-        if n and not best:
-            facts["splits"] = f"{n:,}, and none of them helped: more components may"
-    show_facts("", {name: fact for name, fact in facts.items() if fact is not None})
+    return {"scores": lines, "": {name: one for name, one in facts.items() if one is not None}}

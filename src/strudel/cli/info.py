@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from strudel.cli.console import JsonOption, print_json, say, show_facts, show_table
+from strudel.cli.console import JsonOption, tell
 from strudel.cli.files import ForceOption, ModelArgument, read_held
 
 CHOSEN = {
@@ -40,43 +40,33 @@ def info(model: ModelArgument, force: ForceOption = False, as_json: JsonOption =
         reason = f"a row can come from any of the {n_components} components"
         reasons["deterministic as a whole"] = reason
     columns = () if found.table_code is None else found.table_code.columns
-    report: dict[str, Any] = {
-        "model": model,
-        "kind": held.kind,
-        "size": {
-            "variables": circuit.n_vars,
-            "nodes": circuit.n_nodes,
-            "edges": circuit.n_edges,
-            "parameters": circuit.n_parameters,
-            "depth": circuit.depth,
-            "vtree depth": circuit.vtree.depth,
+    is_mixture = hasattr(found, "weights")
+    tell(
+        {
+            "model": model,
+            "kind": held.kind,
+            "size": {
+                "variables": circuit.n_vars,
+                "nodes": circuit.n_nodes,
+                "edges": circuit.n_edges,
+                "parameters": circuit.n_parameters,
+                "depth": circuit.depth,
+                "vtree depth": circuit.vtree.depth,
+            },
+            "columns": [
+                {"name": one.name, "kind": one.kind, "values": ", ".join(one.labels)}
+                for one in columns
+            ],
+            "mixture": _mixture(found, held.chosen) if is_mixture else {},
+            "properties": {
+                name: "yes" if why is None else f"no: {why}" for name, why in reasons.items()
+            },
+            "learning": _learning(held.history, provenance.get("log_likelihood") or {}),
+            "provenance": {name: _said(one) for name, one in provenance.items() if one is not None},
         },
-        "columns": [
-            {"name": one.name, "kind": one.kind, "values": list(one.labels)} for one in columns
-        ],
-        "mixture": _mixture(found, held.chosen) if hasattr(found, "weights") else {},
-        "properties": reasons,
-        "learning": _learning(held.history, provenance.get("log_likelihood") or {}),
-        "provenance": provenance,
-    }
-    if as_json:
-        print_json(report | {"chosen": held.chosen})
-        return
-    show_facts(str(model), report["size"])
-    if columns:
-        say()
-        lines = [(c["name"], c["kind"], ", ".join(c["values"])) for c in report["columns"]]
-        show_table(("column", "kind", "values"), lines)
-    words = {name: "yes" if why is None else f"no: {why}" for name, why in reasons.items()}
-    for title, facts in (
-        ("Mixture, all components on this structure", report["mixture"]),
-        ("Structural properties, certified", words),
-        ("Learning, the last runs" if report["mixture"] else "Learning", report["learning"]),
-        ("Provenance", {name.replace("_", " "): _said(one) for name, one in provenance.items()}),
-    ):
-        if facts:
-            say()
-            show_facts(title, facts)
+        as_json,
+        more={"chosen": held.chosen},
+    )
 
 
 def _mixture(mixture: Any, chosen: dict[str, Any]) -> dict[str, Any]:

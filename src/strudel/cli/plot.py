@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 
-from strudel.cli.console import InputError, JsonOption, print_json, say, warnings_as_notes
+from strudel.cli.console import (
+    InputError,
+    JsonOption,
+    option,
+    print_json,
+    say,
+    warnings_as_notes,
+)
 from strudel.cli.files import (
     ForceOption,
     GivenOption,
@@ -26,6 +35,7 @@ from strudel.cli.files import (
 )
 
 DOT = ".dot"
+OUTPUT = ("--output", "-o")
 
 
 class Picture(NamedTuple):
@@ -67,31 +77,18 @@ def plot(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="A .png, .svg, .pdf or .dot file; MODEL's name and WHAT with .png by default.",
-        ),
+        option("A .png, .svg, .pdf or .dot file; MODEL-WHAT.png by default.", None, *OUTPUT),
     ] = None,
     given: GivenOption = None,
-    variables: Annotated[
-        str | None, typer.Option(metavar="X", help="posterior: of this column of numbers.")
-    ] = None,
+    variables: Annotated[str | None, option("posterior: of this column of numbers.", "X")] = None,
     row: Annotated[
         str | None,
-        typer.Option(
-            metavar="X=1,Y=0,...|TABLE",
-            help="circuit: mark the edges of this row in red; what it does not say is most "
-            "probable.",
-        ),
+        option("circuit: mark this row in red; its rest is most probable.", "X=1,Y=0,...|TABLE"),
     ] = None,
-    top: Annotated[
-        int | None, typer.Option(min=1, help="marginals: at most this many bars.")
-    ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Light on dark.")] = False,
+    top: Annotated[int | None, option("marginals: at most so many bars.", min=1)] = None,
+    dark: Annotated[bool, option("Light on dark.", None, "--dark")] = False,
     size: Annotated[
-        tuple[float, float] | None,
-        typer.Option(metavar="W H", help="Width and height in inches, such as 12 8."),
+        tuple[float, float] | None, option("Width and height in inches, such as 12 8.", "W H")
     ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -121,12 +118,12 @@ def plot(
     what = what or ("circuit" if row is not None else _default_picture(held))
     picture = PICTURES[what]
     asked = {"--given": given, "--variables": variables, "--row": row, "--top": top}
-    for option, value in asked.items():
-        if value is not None and option not in picture.takes:
-            owners = " and ".join(name for name, one in PICTURES.items() if option in one.takes)
-            raise InputError(f"{option} goes with {owners}, not with {what}.")
+    for name, value in asked.items():
+        if value is not None and name not in picture.takes:
+            owners = " and ".join(key for key, one in PICTURES.items() if name in one.takes)
+            raise InputError(f"{name} goes with {owners}, not with {what}.")
     path = output or Path(f"{Path(model.name.removesuffix('.gz')).stem}-{what}.png")
-    _check_ending(path, what)
+    check_picture(path, f"a picture of {what}", "-o", *([DOT] if picture.has_dot else []))
     check_output(path, "the picture", (model, given, row), path.suffix)
     if size is not None and not all(1.0 <= inches <= 100.0 for inches in size):
         raise InputError(f"--size must be from 1 1 to 100 100 inches, but is {size}.")
@@ -142,7 +139,8 @@ def plot(
             write_text(path, (_dot(what, thing, values["row"]), "\n"))
         else:
             inches = size or (what == "circuit" and size_of_nodes(thing)) or picture.size
-            _draw(what, thing, values, path, inches, f"{model.name}: {what}", dark)
+            title = f"{model.name}: {what}"
+            draw(partial(_draw, what, thing, values), path, inches, title, dark)
     kind = type(held).__name__ if file is None else file.kind
     if as_json:
         report = {"model": model, "kind": kind, "picture": what, "output": path}
@@ -157,15 +155,35 @@ def _default_picture(held: Any) -> str:
     return {"Vtree": "vtree", "ChowLiuTree": "tree"}.get(type(held).__name__, "circuit")
 
 
-def _check_ending(path: Path, what: str) -> None:
+def check_picture(path: Path, what: str, said: str, *more: str) -> None:
+    """Refuse a path that does not end like a picture."""
     from strudel.plotting.canvas import ENDINGS
 
-    endings = (*ENDINGS, DOT) if PICTURES[what].has_dot else ENDINGS
+    endings = (*ENDINGS, *more)
     if path.suffix not in endings:
         raise InputError(
-            f"a picture of {what} is a {', '.join(endings[:-1])} or {endings[-1]} file, "
-            f"but -o says {str(path)!r}."
+            f"{what} is a {', '.join(endings[:-1])} or {endings[-1]} file, "
+            f"but {said} says {str(path)!r}."
         )
+
+
+def draw(
+    onto: Callable[[Any], Any],
+    path: Path,
+    inches: tuple[float, float],
+    title: str,
+    dark: bool = False,
+) -> None:
+    """Draw onto axes, and write a picture."""
+    from matplotlib import style
+
+    from strudel.plotting.canvas import new_figure, save_figure, short_label
+
+    with style.context("dark_background" if dark else "default"):
+        figure = new_figure(*inches)
+        figure.suptitle(short_label(title, longest=80), fontsize=11)
+        onto(figure.add_subplot())
+        save_figure(figure, path)
 
 
 def _thing_to_draw(held: Any, history: Any, what: str, path: str) -> Any:
@@ -185,11 +203,11 @@ def _thing_to_draw(held: Any, history: Any, what: str, path: str) -> Any:
     return as_kind(held, Vtree if what == "vtree" and not is_model else Circuit)[0]
 
 
-def _one(model: Any, text: str, option: str) -> Any:
+def _one(model: Any, text: str, asked: str) -> Any:
     """What is given, of one row."""
-    rows = read_given(model, text, option)
+    rows = read_given(model, text, asked)
     if len(rows) != 1:
-        raise InputError(f"{option} must be one row, but has {len(rows):,}.")
+        raise InputError(f"{asked} must be one row, but has {len(rows):,}.")
     return rows[0]
 
 
@@ -216,44 +234,28 @@ def _column(model: Any, text: str | None) -> str:
     return name
 
 
-def _draw(
-    what: str,
-    thing: Any,
-    values: dict[str, Any],
-    path: Path,
-    inches: tuple[float, float],
-    title: str,
-    dark: bool,
-) -> None:
-    from matplotlib import style
-
+def _draw(what: str, thing: Any, values: dict[str, Any], ax: Any) -> None:
     from strudel import plotting, queries
-    from strudel.plotting.canvas import new_figure, save_figure, short_label
 
     given = values["given"]
-    with style.context("dark_background" if dark else "default"):
-        figure = new_figure(*inches)
-        figure.suptitle(short_label(title, longest=80), fontsize=11)
-        ax = figure.add_subplot()
-        if what == "circuit":
-            plotting.plot_circuit(thing, values["row"], ax=ax)
-        elif what == "marginals":
-            plotting.plot_marginals(thing, given, ax=ax, top=values["top"])
-        elif what == "dependencies":
-            plotting.plot_dependencies(thing, given, ax=ax)
-        elif what == "posterior":
-            queries.posterior(thing, values["column"], given).plot(ax)
-        elif what == "correlations":
-            queries.correlations(thing, given).plot(ax)
-        else:
-            drawings: dict[str, Any] = {
-                "vtree": plotting.plot_vtree,
-                "tree": plotting.plot_chow_liu_tree,
-                "curve": plotting.plot_learning_curve,
-                "components": plotting.plot_components,
-            }
-            drawings[what](thing, ax=ax)
-        save_figure(figure, path)
+    if what == "circuit":
+        plotting.plot_circuit(thing, values["row"], ax=ax)
+    elif what == "marginals":
+        plotting.plot_marginals(thing, given, ax=ax, top=values["top"])
+    elif what == "dependencies":
+        plotting.plot_dependencies(thing, given, ax=ax)
+    elif what == "posterior":
+        queries.posterior(thing, values["column"], given).plot(ax)
+    elif what == "correlations":
+        queries.correlations(thing, given).plot(ax)
+    else:
+        drawings: dict[str, Any] = {
+            "vtree": plotting.plot_vtree,
+            "tree": plotting.plot_chow_liu_tree,
+            "curve": plotting.plot_learning_curve,
+            "components": plotting.plot_components,
+        }
+        drawings[what](thing, ax=ax)
 
 
 def _dot(what: str, thing: Any, row: Any) -> str:

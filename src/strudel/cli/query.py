@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +20,9 @@ from strudel._names import did_you_mean
 from strudel.cli.console import (
     InputError,
     JsonOption,
+    keyed,
     note,
+    option,
     print_json,
     say,
     show_facts,
@@ -63,7 +64,7 @@ class Answer:
     tables: dict[str, list[Line]] = field(default_factory=dict)
     by: Callable[[Line], float] | None = None  # which lines of a long table come first
     known: Set[str] = frozenset()  # columns that are left out on the screen
-    states: list[Line] | None = None  # for JSON
+    more: dict[str, Any] = field(default_factory=dict)  # for JSON
     frame: Any = None  # for a file
 
 
@@ -187,7 +188,7 @@ def _states(asked: Asked, found: list[tuple[Line, float]], bounds: Line | None =
         {"values": values} | ({"others": others} if others else {}),
         lambda line: line[alone],
         asked.known(marginals),
-        [{"state": state} | own for state, own in zip(states, facts, strict=True)],
+        {"states": [{"state": state} | own for state, own in zip(states, facts, strict=True)]},
     )
 
 
@@ -472,34 +473,25 @@ def query(
         ),
     ] = None,
     given: GivenOption = None,
-    k: Annotated[int | None, typer.Option("-k", min=1, help="map, mmap: how many states.")] = None,
-    variables: Annotated[
-        str | None,
-        typer.Option(metavar="X,Y", help="Of these variables or columns; mmap needs it."),
-    ] = None,
+    k: Annotated[int | None, option("map, mmap: how many states.", None, "-k", min=1)] = None,
+    variables: Annotated[str | None, option("Of these columns; mmap needs it.", "X,Y")] = None,
     at: Annotated[
-        str | None,
-        typer.Option(metavar="V,W", help="posterior: quantiles at these shares, as in 5%,50%."),
+        str | None, option("posterior: quantiles at these shares, as in 5%,50%.", "V,W")
     ] = None,
-    a: Annotated[str | None, typer.Option(metavar="X,Y", help="information: one set.")] = None,
-    b: Annotated[str | None, typer.Option(metavar="X,Y", help="information: the other.")] = None,
+    a: Annotated[str | None, option("information: one set.", "X,Y")] = None,
+    b: Annotated[str | None, option("information: the other.", "X,Y")] = None,
     beyond: Annotated[
-        str | None,
-        typer.Option(metavar="X,Y", help="information: beyond what these columns say."),
+        str | None, option("information: beyond what these columns say.", "X,Y")
     ] = None,
     max_seconds: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="map, mmap: stop after this many seconds, with bounds."),
+        float | None, option("map, mmap: stop after so many seconds, with bounds.", min=0.0)
     ] = None,
     top: Annotated[
-        int | None, typer.Option(min=1, help=f"Show this many lines; {SHOWN_LINES} by default.")
+        int | None, option(f"Show this many lines; {SHOWN_LINES} by default.", min=1)
     ] = None,
-    show_all: Annotated[bool, typer.Option("--all", help="Show all lines and rows.")] = False,
+    show_all: Annotated[bool, option("Show all lines and rows.", None, "--all")] = False,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="surprise: write all rows as a csv, tsv or parquet file."
-        ),
+        Path | None, option("surprise: write all rows to a table.", None, "--output", "-o")
     ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -559,7 +551,8 @@ def query(
         write_rows(output, found[0].frame)
     if as_json:
         answers = [
-            {"given": row} | _as_json(answer) for row, answer in zip(rows, found, strict=True)
+            {"given": row} | keyed(one.facts | one.tables | one.more)
+            for row, one in zip(rows, found, strict=True)
         ]
         print_json({"query": what, "model": model, "given": given, "answers": answers})
         return
@@ -577,17 +570,17 @@ def query(
 def _check_options(what: str, options: Mapping[str, Any], texts: list[str]) -> None:
     """Refuse options that would be ignored, and questions that lack one."""
     asked = QUESTIONS[what]
-    for option, value in options.items():
-        if value is None or option in asked.takes or (option == "--given" and asked.has_given):
+    for name, value in options.items():
+        if value is None or name in asked.takes or (name == "--given" and asked.has_given):
             continue
-        if option == "--given":
+        if name == "--given":
             raise InputError(f"{what} takes no --given, only {asked.text}.")
-        owners = ", ".join(name for name, one in QUESTIONS.items() if option in one.takes)
-        raise InputError(f"{option} goes with {owners}, not with {what}.")
+        owners = ", ".join(key for key, one in QUESTIONS.items() if name in one.takes)
+        raise InputError(f"{name} goes with {owners}, not with {what}.")
     if len(texts) > asked.most:
         only = f"only {asked.text}" if asked.most else asked.text
         raise InputError(f"{what} takes {only}, but got {texts[asked.most]!r} as well.")
-    missing = [option for option in asked.needs if options[option] is None]
+    missing = [name for name in asked.needs if options[name] is None]
     if missing or (asked.most and not texts):
         needs = " and ".join(missing) or asked.text
         raise InputError(f"{what} needs {needs}. See strudel query --help.")
@@ -604,17 +597,6 @@ def _show(answer: Answer, n_lines: float) -> None:
         if len(lines) > n_lines:
             by = answer.by if place == 0 else None
             shown = (sorted(lines, key=by) if by else lines)[: int(n_lines)]
-        show_table([*lines[0]] if lines else [], [[*line.values()] for line in shown])
+        show_table(shown)
         if len(shown) < len(lines):
             note(f"note: {len(shown)} of {len(lines):,} lines shown; --all or --json gives all")
-
-
-def _as_json(answer: Answer) -> dict[str, Any]:
-    """The same, under names that need no quotes."""
-    tables = {name: [_keyed(line) for line in lines] for name, lines in answer.tables.items()}
-    states = {} if answer.states is None else {"states": [_keyed(one) for one in answer.states]}
-    return _keyed(answer.facts) | tables | states
-
-
-def _keyed(line: Line) -> Line:
-    return {re.sub(r"[^\w.]+", "_", name).strip("_"): value for name, value in line.items()}

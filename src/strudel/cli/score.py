@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from strudel.cli.console import JsonOption, print_json, show_facts, warnings_as_notes
+from strudel.cli.console import JsonOption, tell, warnings_as_notes
 from strudel.cli.files import (
     DataArgument,
     ForceOption,
@@ -42,18 +42,13 @@ def score(
     has_names = all(isinstance(name, str) for name in rows.columns)
     known = rows.reindex(columns=list(column_names(held))) if has_names else rows
     mean = float(values.mean())
-    facts = {
+    if output is not None:
+        write_rows(output, {"row": list(range(len(values))), "log_likelihood": values.tolist()})
+    report = {
         "mean log-likelihood": mean,
         "bits per dimension": -mean / (math.log(2) * held.n_vars),
         "rows": len(values),
         "rows with probability zero": int(np.isneginf(values).sum()),
         "rows with unknown values": int(known.isna().any(axis=1).sum()),
-    }
-    if output is not None:
-        write_rows(output, {"row": list(range(len(values))), "log_likelihood": values.tolist()})
-    if as_json:
-        names = ("log_likelihood", "bits_per_dimension", "n_rows", "n_impossible", "n_incomplete")
-        report = dict(zip(names, facts.values(), strict=True))
-        print_json(report | {"model": model, "data": data, "output": output})
-        return
-    show_facts("", facts if output is None else facts | {"values per row": output})
+    } | ({} if output is None else {"values per row": output})
+    tell(report, as_json, more={"model": model, "data": data})

@@ -49,6 +49,30 @@ ALIASES = {  # the paper's names
     "20news-grp": "c20ng",
     "pumsb-star": "pumsb_star",
 }
+# Variables, and rows to train, validate and test: known without having the files.
+SIZES = {
+    "nltcs": (16, 16181, 2157, 3236),
+    "msnbc": (17, 291326, 38843, 58265),
+    "kdd": (64, 180092, 19907, 34955),
+    "plants": (69, 17412, 2321, 3482),
+    "baudio": (100, 15000, 2000, 3000),
+    "jester": (100, 9000, 1000, 4116),
+    "bnetflix": (100, 15000, 2000, 3000),
+    "accidents": (111, 12758, 1700, 2551),
+    "tretail": (135, 22041, 2938, 4408),
+    "pumsb_star": (163, 12262, 1635, 2452),
+    "dna": (180, 1600, 400, 1186),
+    "kosarek": (190, 33375, 4450, 6675),
+    "msweb": (294, 29441, 3270, 5000),
+    "book": (500, 8700, 1159, 1739),
+    "tmovie": (500, 4524, 1002, 591),
+    "cwebkb": (839, 2803, 558, 838),
+    "cr52": (889, 6532, 1028, 1540),
+    "c20ng": (910, 11293, 3764, 3764),
+    "bbc": (1058, 1670, 225, 330),
+    "ad": (1556, 2461, 327, 491),
+    "digits": (64, 1257, 180, 360),
+}
 _SOURCE = (
     "https://raw.githubusercontent.com/UCLA-StarAI/Density-Estimation-Datasets/master/datasets/"
 )
@@ -127,6 +151,17 @@ def search_folders() -> list[Path]:
     """Where benchmarks may be, in the order of the search; the last is the cache."""
     data = os.environ.get("STRUDEL_DATA")
     return [*([Path(data)] if data else []), _cache_folder()]
+
+
+def place_of(name: str) -> str:
+    """Where `load_dataset` would find a dataset, without loading it."""
+    if name not in _BENCHMARKS:
+        return "built in"
+    *local, cache = search_folders()
+    for folder, place in [*((folder, "local") for folder in local), (cache, "cached")]:
+        if (folder / "debd" / f"{name}.npz").is_file():
+            return place
+    return "download needed"
 
 
 def _cache_folder() -> Path:
