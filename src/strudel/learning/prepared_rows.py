@@ -426,7 +426,7 @@ def check_vtree(vtree: Any, constraint: Any) -> None:
 
 
 def constraint_circuit(constraint: Any, vtree: Vtree, names: Sequence[str] | None) -> Circuit:
-    """The rows that satisfy the constraint."""
+    """The rows that satisfy the constraint, on the vtree of the first circuit without it."""
     event = event_circuit(compile_event(constraint, vtree, names))
     if event is None:
         raise ValueError("No row satisfies the constraint, so there is nothing to learn.")
@@ -434,7 +434,12 @@ def constraint_circuit(constraint: Any, vtree: Vtree, names: Sequence[str] | Non
 
 
 def restrict(circuit: Circuit, allowed: Circuit) -> Circuit:
-    """The rows of a circuit that another one allows; parameters do not matter."""
+    """The rows of a circuit that another one allows; parameters do not matter.
+
+    What an event leaves open depends on one another as the circuit says. A tree has at most two
+    nodes at a vtree node, so the product has at most about twice the edges of the event. Splits
+    only condition and copy: they never make a row possible.
+    """
     all_rows = circuit.with_parameters(np.zeros(circuit.n_edges))  # excludes nothing
     both = multiply(all_rows, allowed, normalize=True)
     assert isinstance(both, Circuit)  # of two circuits
