@@ -30,8 +30,6 @@ from strudel.learning.learn_mixture import (
     CUT,
     FIRST_SHARE,
     LEARN_SHARE,
-    MOST_FREE,
-    MOST_OF_ALL,
     REFIT_SHARE,
     STRUCTURE_SHARE,
     Job,
@@ -260,8 +258,7 @@ def _samples(
     options = method.mixture_options(
         n_components=1, smoothing="single", pseudocount="auto", max_seconds=max_seconds
     )
-    most = MOST_OF_ALL if isinstance(method, Auto) else MOST_FREE
-    task = MixtureTask("auto", "auto", method, most, search, options)
+    task = MixtureTask("auto", "auto", method, method.MOST, search, options)
     teacher = Prepared(
         train=rows.train,
         valid=pack_columns(rows.valid.unpack()),

@@ -112,8 +112,6 @@ FIRST_SHARE, LEARN_SHARE, REFIT_SHARE = 0.15, 0.6, 0.7
 # device: of 7 s for 2,357 operations on plants, 1 s is for the first 300. The last is no bound.
 STAGES = (300, 1000, None)
 FURTHER = 1.1  # times as many splits as before make a prefix worth trying: dna needs 361, not 293
-MOST_FREE = 3200  # components that no network ties, unless more are asked for
-MOST_OF_ALL = 8192  # where networks tie some of them
 QUICK_COPIES = 4  # completions of a row, if they are learned from once
 CUT = ("interrupted", "max_seconds")
 # Kinds
@@ -837,7 +835,7 @@ def _learn_with_networks(rows: Prepared, job: Job) -> LearnedMixture:
     """EM, bagged EM and networks, averaged; nothing is lost if it ends early."""
     task, clock, left = job.task, job.clock, job.clock.left()
     effort = ON_GPU if _is_on_gpu(task) else ON_CPU
-    most = max(1, min(task.max_components // 4, MOST_FREE // 2))  # on the best prefix
+    most = max(1, min(task.max_components // 4, EM.MOST // 2))  # on the best prefix
     by_em = replace(task, method=EM(), max_components=most)
     if left is not None:
         by_em = replace(by_em, search=replace(task.search, max_seconds=STRUCTURE * left))

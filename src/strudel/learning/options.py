@@ -359,6 +359,8 @@ MixtureSmoothing = Literal["uniform", "single"]
 class Method(Options):
     """A way to train a mixture."""
 
+    MOST: ClassVar[int] = 3200  # components in all, unless more are asked for
+
     def mixture_options(self, **others: Any) -> MixtureOptions:
         """All that training needs to know."""
         known = {field.name for field in fields(MixtureOptions)}
@@ -488,6 +490,8 @@ class Continuous(Method):
         The largest step size of AdamW.
     """
 
+    MOST = 4096  # where a network ties the components: they cost less, and more of them help
+
     n_runs: int = 1
     max_iter: int = 3000
     patience: int = 750
@@ -514,6 +518,8 @@ class Auto(Method):
     and of the circuit of the search itself, tilted. With the preset "accurate" and PyTorch, a large
     table of 0 and 1 gets EM, bagged EM and continuous mixtures instead.
     """
+
+    MOST = 8192  # where networks tie some of them
 
 
 METHODS: dict[str, type[Method]] = {

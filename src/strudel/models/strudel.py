@@ -18,7 +18,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_common_options, check_count
 from strudel.errors import InterruptedWarning
 from strudel.learning.fit import SampledRows, fit_circuit, fit_mixture
-from strudel.learning.learn_mixture import MOST_FREE, MOST_OF_ALL, STRUCTURE_SHARE, MixtureTask
+from strudel.learning.learn_mixture import STRUCTURE_SHARE, MixtureTask
 from strudel.learning.mixtures.choose import Trial
 from strudel.learning.options import (
     ACCURATE,
@@ -45,8 +45,6 @@ from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
 from strudel.queries.model import Model, model_of
 from strudel.tables.encoder import rows_like
-
-MOST_POINTS = 4096  # where a network ties the components: they cost less, and more of them help
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -398,9 +396,7 @@ class Strudel(StrudelOptions, DensityEstimator):
         if isinstance(method, Auto) and not isinstance(self.n_components, str):
             method = EM()  # nothing is to be chosen
         check_count("max_components", self.max_components, may_be_none=True)
-        most = self.max_components
-        if most is None:
-            most = {Auto: MOST_OF_ALL, Continuous: MOST_POINTS}.get(type(method), MOST_FREE)
+        most = method.MOST if self.max_components is None else self.max_components
         n_components = self._sizes(method, most)
         sizes = [] if n_components == "auto" else np.atleast_1d(n_components).tolist()
         most = max([most, *sizes])
