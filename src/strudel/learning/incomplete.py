@@ -521,7 +521,6 @@ class Fitted(NamedTuple):
     flows: ExpectedFlows | None  # the counts its parameters come from; None for the start
     train: float  # mean log-likelihood of what is known of the rows
     valid: float  # of the validation rows; nan without any
-    n_iterations: int
 
 
 def fit_incomplete(
@@ -606,7 +605,7 @@ def climb(
             train = flows.log_likelihood / rows.total_weight
             since_best += 1
             if best is None or not valid_mean <= best.valid:
-                best, since_best = Fitted(model, counts, train, valid_mean, i), 0
+                best, since_best = Fitted(model, counts, train, valid_mean), 0
             if on_iteration is not None:
                 on_iteration(train, valid_mean)
             left = limits.clock.left()  # another step takes as long as this one

@@ -210,11 +210,8 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
         StrudelClassifier
             Itself.
         """
-        return self._fit(X, y, sample_weight, target_name(y))
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any, name: str) -> StrudelClassifier:
-        """`fit` with a name for the class."""
         self._check_options()
+        name = target_name(y)
         text_names(X)  # refuses what are no names, before anything is learned
         labels = as_labels(y, self)
         table = look_at_table(X, self.columns, (*BINS, LOGISTIC_BINS))

@@ -123,12 +123,7 @@ class GrowingCircuit:
 
     def split(self, edge: int, place: int) -> None:
         """Split `edge` on the variable at `place`."""
-        while True:
-            moved = split(self.growth, edge, place, self.pseudocount)
-            if moved >= 0:
-                break
-            self._double()
-        self.rows_moved = moved
+        self._do(split, edge, place)
         if self.copied_levels:
             ones = self._ensure_room_below_split(self.copied_levels, is_tree=True)
             copy_below(self.growth, ones, self.copied_levels, self.pseudocount)
@@ -136,11 +131,11 @@ class GrowingCircuit:
     def clone(self, edge: int, target: int) -> None:
         """Give `edge` its own copy of the sum `target`, to which only sums of one edge lead."""
         self.without_queue()
-        while True:
-            moved = clone(self.growth, edge, target, self.pseudocount)
-            if moved >= 0:
-                break
-            self._double()
+        self._do(clone, edge, target)
+
+    def _do(self, operation: Callable[..., int], edge: int, what: int) -> None:
+        while (moved := operation(self.growth, edge, what, self.pseudocount)) < 0:
+            self._double()  # it found no room
         self.rows_moved = moved
 
     def split_deeply(self, edge: int, place: int, n_levels: int) -> None:

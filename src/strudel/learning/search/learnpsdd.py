@@ -36,8 +36,7 @@ from strudel.learning.growing.growth import (
     undecided,
 )
 from strudel.learning.options import LearnPSDD
-from strudel.learning.search.best_first import histogram
-from strudel.learning.search.scored_search import ScoredSearch
+from strudel.learning.search.best_first import ScoredSearch, histogram
 
 MAX_PARENTS = 3  # of one clone
 SHORT_LIST = 8  # edges above whose pairs and triples are tried, the best by themselves
