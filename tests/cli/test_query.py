@@ -314,11 +314,14 @@ def test_durations_are_told_in_days_and_hours(run, ask, tmp_path):
     save(Strudel(n_components=1, max_splits=0).fit(waits), path)
     waits[:5].to_parquet(table)
     (answer,) = ask(path, "posterior", "--at", "0.3")
-    assert answer["columns"][0]["0.3"].startswith("-3 days ")
+    assert answer["columns"][0]["0.3"].startswith("-3 days, ")
     (answer,) = ask(path, "surprise", table)
     told = {line["row"]: line["which_is"] for line in answer["rows"] if line["because_of"]}
     assert told
-    assert told.items() <= dict(enumerate(["-3 days 12:00"] * 3 + ["01:30", "1 day 06:00"])).items()
+    assert (
+        told.items()
+        <= dict(enumerate(["-3 days, 12:00:00"] * 3 + ["1:30:00", "1 day, 6:00:00"])).items()
+    )
 
 
 # What is refused

@@ -4,7 +4,6 @@ import os
 
 import pytest
 
-from strudel.cli.files import complete_data, complete_model
 from strudel.cli.main import main
 
 
@@ -18,23 +17,10 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_data_is_a_table_a_folder_or_a_dataset(folder):
-    assert complete_data("s") == ["sub/", "survey.csv"]
-    assert complete_data("sub/") == ["sub/rows.parquet"]
-    assert complete_data("nl") == ["nltcs"]
-    assert complete_data("no/such/folder/x") == []
-    assert ".hidden.csv" not in complete_data("")
-
-
-def test_a_model_is_a_file_of_ours(folder):
-    assert complete_model("") == ["sub/", "survey.strudel"]
-
-
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
         ("strudel fit nl", "nltcs"),
-        ("strudel score sur", "survey.strudel"),
         ("strudel query m.strudel resp", "responsibilities"),
         ("strudel plot m.strudel dep", "dependencies"),
         ("strudel fit nltcs --comp", "--components"),

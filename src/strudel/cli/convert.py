@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from strudel.cli.console import InputError, JsonOption, print_json, show_facts, warnings_as_notes
+from strudel.cli.console import InputError, JsonOption, tell, warnings_as_notes
 from strudel.cli.files import ForceOption, check_output, is_of_others, read_any
 
 
@@ -54,7 +54,4 @@ def convert(
             result = result.with_names(None)
         (save if is_model else write)(result, target)
     report = {"read": model, "written": result, "how": how, "output": target}
-    if as_json:
-        print_json(report)
-    else:
-        show_facts(f"{source} -> {target}", {k: v for k, v in report.items() if v})
+    tell({name: str(one) for name, one in report.items() if one}, as_json, f"{source} -> {target}")

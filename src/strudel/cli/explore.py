@@ -11,7 +11,6 @@ from strudel.cli.console import InputError, JsonOption, print_json, say
 from strudel.cli.files import (
     ForceOption,
     check_output,
-    complete_model,
     is_device,
     read_any,
 )
@@ -23,7 +22,6 @@ def explore(
         typer.Argument(
             metavar="MODEL",
             help="A .strudel file, or a circuit of another program: .psdd .spn ...",
-            autocompletion=complete_model,
         ),
     ],
     output: Annotated[

@@ -21,62 +21,34 @@ import typer
 
 from strudel._files import complete_file
 from strudel._names import did_you_mean, names_of
-from strudel.cli.console import InputError, advice_of, note
+from strudel.cli.console import InputError, advice_of, note, option
 from strudel.errors import EventSyntaxError
 
 SPLITS = ("train", "valid", "test")
-READABLE = (".csv", ".tsv", ".txt", ".data", ".npy", ".npz", ".parquet", ".feather", ".gz")
 FORMULA_FILES = (".cnf", ".dnf", ".nnf", ".sdd")
 WRITABLE = (".csv", ".tsv", ".parquet")
 BLOCK_ROWS = 2**14  # rows of 0 and 1 made text at a time
 
 
-# What a shell offers when Tab is pressed; `strudel --install-completion` sets it up
+# Arguments. A shell completes files on its own where nothing else is offered
 
 
 def complete_data(incomplete: str) -> list[str]:
-    """Datasets by name, tables and folders."""
+    """Datasets by name."""
     from strudel.data import dataset_names
     from strudel.tables.columns import EXAMPLE
 
-    names = [name for name in (*dataset_names(), EXAMPLE) if name.startswith(incomplete)]
-    return names + _files(incomplete, READABLE)
-
-
-def complete_model(incomplete: str) -> list[str]:
-    """Model files and folders."""
-    return _files(incomplete, (".strudel",))
+    return complete_from((*dataset_names(), EXAMPLE))(incomplete)
 
 
 def complete_from(values: Iterable[str]) -> Callable[[str], list[str]]:
     """A function that offers a few values."""
-    offered = [str(value) for value in values]
+    offered = list(values)
     return lambda incomplete: [value for value in offered if value.startswith(incomplete)]
 
 
-def _files(incomplete: str, endings: tuple[str, ...]) -> list[str]:
-    """What begins like this; a folder ends in a slash, so that one can go on."""
-    folder, slash, start = incomplete.rpartition("/")
-    try:
-        entries = sorted(Path(folder + slash or ".").expanduser().iterdir())
-    except OSError:
-        return []
-    return [
-        folder + slash + entry.name + ("/" if entry.is_dir() else "")
-        for entry in entries
-        if entry.name.startswith(start)
-        and (start or not entry.name.startswith("."))
-        and (entry.is_dir() or entry.suffix.lower() in endings)
-    ]
-
-
 ModelArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="MODEL",
-        help="A .strudel file, as `strudel fit` writes it.",
-        autocompletion=complete_model,
-    ),
+    Path, typer.Argument(metavar="MODEL", help="A .strudel file, as `strudel fit` writes it.")
 ]
 DataArgument = Annotated[
     str,
@@ -87,25 +59,19 @@ DataArgument = Annotated[
     ),
 ]
 ForceOption = Annotated[
-    bool,
-    typer.Option("--force", help="Read a model file that was changed after it was saved."),
+    bool, option("Read a model file that was changed after it was saved.", None, "--force")
 ]
+OUTPUT = ("--output", "-o")
 RowsOutput = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        rich_help_panel="Output",
-        help="Write a csv, tsv or parquet file instead of stdout.",
-    ),
+    option("Write a csv, tsv or parquet file instead of stdout.", None, *OUTPUT, panel="Output"),
 ]
 GivenOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "What is known, as in 'sex=f, age>=30' or 'x1=1 or x2=0'; or a table with some columns.",
+        "TEXT|TABLE",
         "--given",
-        metavar="TEXT|TABLE",
-        help="What is known, as in 'sex=f, age>=30' or 'x1=1 or x2=0'; or a table with some of the "
-        "columns.",
     ),
 ]
 
@@ -197,25 +163,25 @@ def _singular(word: str) -> str:
     return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s")
 
 
-def read_names(model: Any, text: str | None, option: str) -> list[str] | None:
+def read_names(model: Any, text: str | None, asked: str) -> list[str] | None:
     """Names from ``x1,x2``, each once and known to the model; None if the option was not used."""
     if text is None:
         return None
     known, names = column_names(model), [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise InputError(f"{option} must name at least one variable.")
+        raise InputError(f"{asked} must name at least one variable.")
     for name in names:
         if name not in known:
             raise InputError(
-                f"{option} names {name!r}, which the model does not have. "
+                f"{asked} names {name!r}, which the model does not have. "
                 f"{did_you_mean(name, known)}"
             )
         if names.count(name) > 1:
-            raise InputError(f"{option} names {name!r} twice.")
+            raise InputError(f"{asked} names {name!r} twice.")
     return names
 
 
-def read_said(model: Any, text: str, option: str) -> str:
+def read_said(model: Any, text: str, asked: str) -> str:
     """A text that says something about columns, if it can be read."""
     from strudel.logic.event_forms import said_event
 
@@ -223,7 +189,7 @@ def read_said(model: Any, text: str, option: str) -> str:
         said_event(text, model.n_vars, model.feature_names)
     except EventSyntaxError as error:
         raise InputError(
-            f"{option} cannot be read at character {error.position + 1}, {error.reason} "
+            f"{asked} cannot be read at character {error.position + 1}, {error.reason} "
             f"{advice_of(error)}".rstrip()
         ) from None
     return text
@@ -240,7 +206,7 @@ def read_formula(text: str) -> Any:
     return read(text)
 
 
-def read_given(model: Any, text: str | None, option: str = "--given") -> list[Any]:
+def read_given(model: Any, text: str | None, asked: str = "--given") -> list[Any]:
     """What is given: nothing, a text, or the known values of every row of a table."""
     from strudel.data.validation import check_shared_names
 
@@ -248,7 +214,7 @@ def read_given(model: Any, text: str | None, option: str = "--given") -> list[An
         return [None]
     names = column_names(model)
     if not is_table(text, model):
-        return [read_said(model, text, option)]
+        return [read_said(model, text, asked)]
     table = read_rows(text)
     if all(isinstance(name, str) for name in table.columns):
         check_shared_names(table.columns, names, text, may_be_few=True)
@@ -276,16 +242,11 @@ def is_table(text: str, model: Any) -> bool:
 
 
 def as_plain(value: Any) -> Any:
-    """A number, or a date or duration as text; to the second, unless it is short."""
-    from strudel.tables.columns import as_duration, duration_text
-
+    """A number, or a date or duration as text, to the second."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.item()
-    if isinstance(value, datetime.timedelta):
-        duration = as_duration(value)
-        is_long = abs(duration) >= 60e6
-        return duration_text(round(duration / 1e6) * 1e6 if is_long else duration)
-    if isinstance(value, datetime.date):
+    value = value.to_pytimedelta() if hasattr(value, "to_pytimedelta") else value
+    if isinstance(value, datetime.date | datetime.timedelta):
         return str(value).partition(".")[0].removesuffix(" 00:00:00")
     return value
 

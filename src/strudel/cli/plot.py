@@ -19,6 +19,7 @@ from strudel.cli.console import (
     warnings_as_notes,
 )
 from strudel.cli.files import (
+    OUTPUT,
     ForceOption,
     GivenOption,
     check_output,
@@ -35,7 +36,6 @@ from strudel.cli.files import (
 )
 
 DOT = ".dot"
-OUTPUT = ("--output", "-o")
 
 
 class Picture(NamedTuple):
