@@ -26,6 +26,7 @@ from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
+from strudel.circuits.passes import UNKNOWN
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.data.validation import as_bits, slices
 from strudel.errors import ImpossibleRowError
@@ -44,7 +45,7 @@ from strudel.learning.mixtures.tilted import TiltedChoices, TiltedEnsemble, tilt
 from strudel.learning.options import InitParams, MixtureOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.progress import MixtureHistory, offer
-from strudel.queries.marginals import covariance
+from strudel.queries.probabilities import literal_probabilities
 from strudel.tables.column_codes import ColumnCode, as_column_codes, complete_columns
 
 if TYPE_CHECKING:
@@ -465,7 +466,7 @@ def lacking_directions(
     scaled = table * scale
     scaled -= bits.weights @ scaled / bits.weights.sum()
     seen = (scaled * bits.weights[:, np.newaxis]).T @ scaled / bits.weights.sum()
-    known = covariance(circuit) * np.outer(scale, scale)
+    known = _covariance(circuit) * np.outer(scale, scale)
     with _one_thread():
         size, direction = np.linalg.eigh(seen - known)
     chosen = np.argsort(-size, kind="stable")[:N_DIRECTIONS]
@@ -476,6 +477,19 @@ def lacking_directions(
     spread = np.sqrt(bits.weights @ found**2 / bits.weights.sum())
     lacking: AnyArray = found * (np.sqrt(size[chosen]) / np.maximum(spread, NO_DIRECTION))
     return lacking.astype(np.float32)
+
+
+def _covariance(circuit: Circuit) -> FloatArray:
+    """That of every two variables, by the kernels of bits: P(i) P(j | i) for all at once."""
+    n_vars = circuit.n_vars
+    codes = np.full((n_vars + 1, n_vars), UNKNOWN, dtype=np.uint8)
+    codes[np.arange(n_vars), np.arange(n_vars)] = 1
+    _, ones = literal_probabilities(circuit, codes, "fit")
+    alone = ones[-1]
+    pairs = np.where(alone[:, np.newaxis] > 0.0, alone[:, np.newaxis] * ones[:-1], 0.0)
+    pairs = (pairs + pairs.T) / 2.0  # equal up to rounding
+    pairs[np.arange(n_vars), np.arange(n_vars)] = alone
+    return pairs - np.outer(alone, alone)
 
 
 def _scales(table: AnyArray, weight: FloatArray, columns: Sequence[ColumnCode]) -> AnyArray:
