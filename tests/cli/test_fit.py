@@ -133,7 +133,7 @@ def test_an_interrupt_outside_the_search_is_exit_code_130(monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("strudel.cli.fit.read_parts", interrupted)
+    monkeypatch.setattr("strudel.cli.files.read_parts", interrupted)
     assert main(["fit", "digits"]) == 130
     assert capsys.readouterr() == ("", "strudel: interrupted\n")
 

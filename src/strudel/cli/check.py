@@ -7,28 +7,20 @@ from typing import Annotated
 
 import typer
 
+from strudel.cli import files
 from strudel.cli.console import InputError, JsonOption, say, tell, warnings_as_notes
-from strudel.cli.files import (
-    ForceOption,
-    ModelArgument,
-    check_output,
-    complete_data,
-    read_file,
-    read_model,
-    read_rows,
-)
 from strudel.cli.plot import check_picture, draw
 
 
 def check(
-    model: ModelArgument,
+    model: files.ModelArgument,
     data: Annotated[
         str | None,
         typer.Argument(
             metavar="[DATA]",
             help="A table, a dataset (its test rows), NAME:train or NAME:valid, or - for stdin; "
             "by default what the model file says of the rows that it was learned from.",
-            autocompletion=complete_data,
+            autocompletion=files.complete_data,
         ),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Show at most this many pairs.")] = 15,
@@ -39,7 +31,7 @@ def check(
             help="Also draw all pairs, model against rows, to a .png, .svg or .pdf file.",
         ),
     ] = None,
-    force: ForceOption = False,
+    force: files.ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare a model with rows, and say where they disagree.
@@ -53,17 +45,17 @@ def check(
 
     if picture is not None:
         check_picture(picture, "a picture", "--picture")
-        check_output(picture, "the picture", (model, data), picture.suffix)
+        files.check_output(picture, "the picture", (model, data), picture.suffix)
     with warnings_as_notes(data or ""):
         if data is None:
-            held = read_file(model, force)
+            held = files.read_file(model, force)
             if not hasattr(held, "check"):
                 raise InputError(
                     f"{str(model)!r} holds a {type(held).__name__}: give DATA as well."
                 )
             found = held.check()
         else:
-            found = queries.check(read_model(model, force), read_rows(data))
+            found = queries.check(files.read_model(model, force), files.read_rows(data))
         if picture is not None:
             draw(lambda ax: found.plot(ax=ax), picture, (7.0, 6.0), model.name)
     sentences = found.sentences()

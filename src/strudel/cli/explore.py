@@ -7,13 +7,8 @@ from typing import Annotated
 
 import typer
 
+from strudel.cli import files
 from strudel.cli.console import InputError, JsonOption, print_json, say
-from strudel.cli.files import (
-    ForceOption,
-    check_output,
-    is_device,
-    read_any,
-)
 
 
 def explore(
@@ -38,7 +33,7 @@ def explore(
     title: Annotated[
         str | None, typer.Option(help="The title of the page; MODEL's name by default.")
     ] = None,
-    force: ForceOption = False,
+    force: files.ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a page on which people set values and see every probability move, exactly.
@@ -50,10 +45,10 @@ def explore(
 
     stem = Path(model.name.removesuffix(".gz")).stem
     path = output or Path(f"{stem}.html")
-    if path.suffix not in (".html", ".htm") and not is_device(path):
+    if path.suffix not in (".html", ".htm") and not files.is_device(path):
         raise InputError(f"a page is a .html file, but -o says {str(path)!r}.")
-    check_output(path, "the page", {model}, path.suffix)
-    page = write_page(read_any(model, force), path, target=target, title=title or stem)
+    files.check_output(path, "the page", {model}, path.suffix)
+    page = write_page(files.read_any(model, force), path, target=target, title=title or stem)
     if as_json:
         report = {"model": model, "title": page.title, "output": path}
         print_json(report | {"bytes": len(page.html.encode())})

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from strudel._names import did_you_mean
+from strudel.cli import files
 from strudel.cli.console import (
     InputError,
     JsonOption,
@@ -24,13 +25,6 @@ from strudel.cli.console import (
     print_json,
     tell,
     warnings_as_notes,
-)
-from strudel.cli.files import (
-    check_model_output,
-    complete_data,
-    read_formula,
-    read_parts,
-    read_rows,
 )
 from strudel.cli.predict import scores_of
 
@@ -65,7 +59,7 @@ def fit(
         typer.Argument(
             metavar="DATA",
             help="A csv, tsv, npy, npz, parquet or feather file, a dataset, or - for stdin.",
-            autocompletion=complete_data,
+            autocompletion=files.complete_data,
         ),
     ],
     drop: Annotated[
@@ -158,7 +152,7 @@ def fit(
         "vtree": None if vtree is None else _vtree(vtree),
         "max_splits": max_splits,
         "max_seconds": max_seconds,
-        "constraint": None if constraint is None else read_formula(constraint),
+        "constraint": None if constraint is None else files.read_formula(constraint),
         "random_state": seed,
         "verbose": False if quiet else "auto",
     }
@@ -173,7 +167,7 @@ def fit(
         raise InputError("--method is for mixtures: leave it out, or give --components 20.")
     _set_options(model, settings or [])
     path = output or default_output(data)
-    check_model_output(path, (data, valid, test, vtree, constraint))
+    files.check_model_output(path, (data, valid, test, vtree, constraint))
     tables = _tables(data, valid, test, drop, target)
     started, before = now(), compiled()
     with caught_warnings() as messages, compile_line(quiet or target is None):
@@ -337,11 +331,11 @@ def _tables(
     data: str, valid: str | None, test: str | None, drop: str | None, target: str | None
 ) -> dict[str, Any]:
     """Rows to learn from, to stop by and to score, with the same columns."""
-    found = read_parts(data) if target is None else {"train": read_rows(data, "train")}
+    found = files.read_parts(data) if target is None else {"train": files.read_rows(data, "train")}
     sources = dict.fromkeys(found, data)
     for part, source in (("valid", valid), ("test", test)):
         if source is not None:
-            found[part], sources[part] = read_rows(source, part), source
+            found[part], sources[part] = files.read_rows(source, part), source
     found = {part: _without(table, sources[part], drop, target) for part, table in found.items()}
     train = found["train"]
     return {

@@ -7,19 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from strudel.cli import files
 from strudel.cli.console import JsonOption, note, print_json, warnings_as_notes
-from strudel.cli.files import (
-    DataArgument,
-    ForceOption,
-    ModelArgument,
-    RowsOutput,
-    check_table_output,
-    column_names,
-    columns_of,
-    read_file,
-    read_rows,
-    write_rows,
-)
 
 
 class Strategy(StrEnum):
@@ -32,9 +21,9 @@ class Strategy(StrEnum):
 
 
 def impute(
-    model: ModelArgument,
-    data: DataArgument,
-    output: RowsOutput = None,
+    model: files.ModelArgument,
+    data: files.DataArgument,
+    output: files.RowsOutput = None,
     strategy: Annotated[
         Strategy,
         typer.Option(
@@ -47,7 +36,7 @@ def impute(
         typer.Option("--fill-structural", help="Also fill values that are missing by rule."),
     ] = False,
     seed: Annotated[int, typer.Option(help="Makes draws repeatable.", min=0)] = 0,
-    force: ForceOption = False,
+    force: files.ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fill the gaps of a table; known values, and columns that the model does not know, stay.
@@ -59,9 +48,9 @@ def impute(
     from strudel import StrudelImputer
     from strudel.queries.model import model_of
 
-    check_table_output(output, "the rows", model, data)
-    held, rows = read_file(model, force), read_rows(data)
-    names = column_names(model_of(held))
+    files.check_table_output(output, "the rows", model, data)
+    held, rows = files.read_file(model, force), files.read_rows(data)
+    names = files.column_names(model_of(held))
     has_names = all(isinstance(name, str) for name in rows.columns)
     if not has_names and len(rows.columns) == len(names) - 1 and hasattr(held, "classes_"):
         rows[len(rows.columns)] = None  # the class, of which nothing is known
@@ -70,7 +59,7 @@ def impute(
     )
     with warnings_as_notes(data):
         filled = imputer.fit_transform(rows)
-    columns, known = columns_of(filled), columns_of(rows)
+    columns, known = files.columns_of(filled), files.columns_of(rows)
     for name, cells in known.items():  # as they were, in a column that is now of another type
         columns[name] = [
             one if own is None else own for own, one in zip(cells, columns[name], strict=True)
@@ -83,7 +72,7 @@ def impute(
         columns = dict(zip(names, columns.values(), strict=True))
     report: dict[str, Any] = {"n_rows": len(rows), "n_filled": n_filled, "output": output}
     if output is not None or not as_json:
-        write_rows(output, columns)
+        files.write_rows(output, columns)
     if as_json:
         print_json(report | ({} if output is not None else {"columns": columns}))
     elif output is not None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
+from strudel.cli import files
 from strudel.cli.console import (
     InputError,
     JsonOption,
@@ -17,22 +18,6 @@ from strudel.cli.console import (
     print_json,
     say,
     warnings_as_notes,
-)
-from strudel.cli.files import (
-    OUTPUT,
-    ForceOption,
-    GivenOption,
-    check_output,
-    column_names,
-    columns_of,
-    complete_from,
-    is_of_others,
-    read_any,
-    read_given,
-    read_held,
-    read_meant,
-    read_names,
-    write_text,
 )
 
 DOT = ".dot"
@@ -72,14 +57,14 @@ def plot(
         typer.Argument(
             metavar="WHAT",
             help="One of the pictures above; circuit by default, and marginals for a table.",
-            autocompletion=complete_from(PICTURES),
+            autocompletion=files.complete_from(PICTURES),
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        option("A .png, .svg, .pdf or .dot file; MODEL-WHAT.png by default.", None, *OUTPUT),
+        option("A .png, .svg, .pdf or .dot file; MODEL-WHAT.png by default.", None, *files.OUTPUT),
     ] = None,
-    given: GivenOption = None,
+    given: files.GivenOption = None,
     variables: Annotated[str | None, option("posterior: of this column of numbers.", "X")] = None,
     row: Annotated[
         str | None,
@@ -90,7 +75,7 @@ def plot(
     size: Annotated[
         tuple[float, float] | None, option("Width and height in inches, such as 12 8.", "W H")
     ] = None,
-    force: ForceOption = False,
+    force: files.ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Draw a model, or what it says.
@@ -112,9 +97,9 @@ def plot(
     """  # noqa: D301
     from strudel.plotting.circuits import size_of_nodes
 
-    what = None if what is None else read_meant(what, PICTURES)
-    file = None if is_of_others(model) else read_held(model, force)
-    held = read_any(model) if file is None else file.model
+    what = None if what is None else files.read_meant(what, PICTURES)
+    file = None if files.is_of_others(model) else files.read_held(model, force)
+    held = files.read_any(model) if file is None else file.model
     what = what or ("circuit" if row is not None else _default_picture(held))
     picture = PICTURES[what]
     asked = {"--given": given, "--variables": variables, "--row": row, "--top": top}
@@ -124,7 +109,7 @@ def plot(
             raise InputError(f"{name} goes with {owners}, not with {what}.")
     path = output or Path(f"{Path(model.name.removesuffix('.gz')).stem}-{what}.png")
     check_picture(path, f"a picture of {what}", "-o", *([DOT] if picture.has_dot else []))
-    check_output(path, "the picture", (model, given, row), path.suffix)
+    files.check_output(path, "the picture", (model, given, row), path.suffix)
     if size is not None and not all(1.0 <= inches <= 100.0 for inches in size):
         raise InputError(f"--size must be from 1 1 to 100 100 inches, but is {size}.")
     with warnings_as_notes():  # such as letters that a font lacks
@@ -136,7 +121,7 @@ def plot(
             "column": None if what != "posterior" else _column(thing, variables),
         }
         if path.suffix == DOT:
-            write_text(path, (_dot(what, thing, values["row"]), "\n"))
+            files.write_text(path, (_dot(what, thing, values["row"]), "\n"))
         else:
             inches = size or (what == "circuit" and size_of_nodes(thing)) or picture.size
             title = f"{model.name}: {what}"
@@ -205,7 +190,7 @@ def _thing_to_draw(held: Any, history: Any, what: str, path: str) -> Any:
 
 def _one(model: Any, text: str, asked: str) -> Any:
     """What is given, of one row."""
-    rows = read_given(model, text, asked)
+    rows = files.read_given(model, text, asked)
     if len(rows) != 1:
         raise InputError(f"{asked} must be one row, but has {len(rows):,}.")
     return rows[0]
@@ -217,12 +202,14 @@ def _completed(model: Any, text: str) -> dict[str, Any]:
 
     state, _ = most_probable_state(model, _one(model, text, "--row"))
     state = np.atleast_2d(state) if isinstance(state, np.ndarray) else state
-    return {name: cells[0] for name, cells in columns_of(state, column_names(model)).items()}
+    return {
+        name: cells[0] for name, cells in files.columns_of(state, files.column_names(model)).items()
+    }
 
 
 def _column(model: Any, text: str | None) -> str:
     """The column of numbers whose density is drawn."""
-    (name,) = read_names(model, text, "--variables") or [""]
+    (name,) = files.read_names(model, text, "--variables") or [""]
     columns = () if model.table_code is None else model.table_code.columns
     numeric = [column.name for column in columns if column.is_numeric]
     if name not in numeric:

@@ -6,25 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from strudel.cli import files
 from strudel.cli.console import InputError, JsonOption, note, print_json, warnings_as_notes
-from strudel.cli.files import (
-    DataArgument,
-    ForceOption,
-    ModelArgument,
-    RowsOutput,
-    check_table_output,
-    columns_of,
-    read_file,
-    read_rows,
-    write_rows,
-)
 
 
 def predict(
-    model: ModelArgument,
-    data: DataArgument,
-    output: RowsOutput = None,
-    force: ForceOption = False,
+    model: files.ModelArgument,
+    data: files.DataArgument,
+    output: files.RowsOutput = None,
+    force: files.ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict the class of every row, with a model of `strudel fit --target`.
@@ -35,14 +25,14 @@ def predict(
     """
     from strudel import StrudelClassifier
 
-    check_table_output(output, "the predictions", model, data)
-    held = read_file(model, force)
+    files.check_table_output(output, "the predictions", model, data)
+    held = files.read_file(model, force)
     if not isinstance(held, StrudelClassifier):
         raise InputError(
             f"{str(model)!r} holds a {type(held).__name__}, not a classifier: learn one with "
             "strudel fit DATA --target COLUMN."
         )
-    rows, target, classes = read_rows(data), held.target_name_, held.classes_.tolist()
+    rows, target, classes = files.read_rows(data), held.target_name_, held.classes_.tolist()
     truth = rows.pop(target) if target in rows and len(rows.columns) > 1 else None
     with warnings_as_notes(data):
         chances = held.predict_proba(rows)
@@ -55,7 +45,7 @@ def predict(
         report["n_scored"] = n_scored = int(is_known.sum())
         some = "" if n_scored == len(rows) else f" of the {n_scored:,} rows with {target!r}"
     if output is not None or not as_json:
-        write_rows(output, columns)
+        files.write_rows(output, columns)
     if as_json:
         print_json(report | ({} if output is not None else {"predictions": columns}))
         return
@@ -71,7 +61,7 @@ def scores_of(classes: Any, chances: Any, truth: Any) -> dict[str, float]:
 
     place = {value: number for number, value in enumerate(classes.tolist())}
     named = {str(value): number for value, number in place.items()}
-    (y,) = columns_of(truth.to_frame()).values()
+    (y,) = files.columns_of(truth.to_frame()).values()
     for value in set(y) - place.keys():  # "1" may have been read as a number
         numbers = [named[text] for text in label_texts(value) if text in named]
         place[value] = numbers[0] if numbers else -1

@@ -17,6 +17,7 @@ import numpy as np
 import typer
 
 from strudel._names import did_you_mean
+from strudel.cli import files
 from strudel.cli.console import (
     InputError,
     JsonOption,
@@ -28,25 +29,6 @@ from strudel.cli.console import (
     show_facts,
     show_table,
     warnings_as_notes,
-)
-from strudel.cli.files import (
-    ForceOption,
-    GivenOption,
-    ModelArgument,
-    as_plain,
-    as_word,
-    check_table_output,
-    column_names,
-    columns_of,
-    complete_from,
-    read_formula,
-    read_given,
-    read_meant,
-    read_model,
-    read_names,
-    read_rows,
-    read_said,
-    write_rows,
 )
 
 SHOWN_LINES = 20  # of one answer
@@ -81,7 +63,7 @@ class Asked:
     @property
     def names(self) -> list[str]:
         """The columns in question, all by default."""
-        return self.options["--variables"] or list(column_names(self.model))
+        return self.options["--variables"] or list(files.column_names(self.model))
 
     @property
     def is_table(self) -> bool:
@@ -94,8 +76,11 @@ class Asked:
 
         found = marginal_probabilities(self.model, given)
         if self.is_table:
-            return {name: {as_word(value): p for value, p in found[name].items()} for name in found}
-        ones = zip(column_names(self.model), found.tolist(), strict=True)
+            return {
+                name: {files.as_word(value): p for value, p in found[name].items()}
+                for name in found
+            }
+        ones = zip(files.column_names(self.model), found.tolist(), strict=True)
         return {name: {"1": one, "0": 1.0 - one} for name, one in ones}
 
     def known(self, marginals: Mapping[str, Mapping[str, float]]) -> set[str]:
@@ -146,7 +131,7 @@ def most_probable(asked: Asked) -> Answer:
     found, log_p = most_probable_state(asked.model, asked.given, k, max_seconds=max_seconds)
     if isinstance(found, np.ndarray):
         found = np.atleast_2d(found)
-    cells = columns_of(found, column_names(asked.model))
+    cells = files.columns_of(found, files.column_names(asked.model))
     rows = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
     logs = np.atleast_1d(log_p).tolist()
     # There may be fewer than k.
@@ -215,7 +200,7 @@ def event(asked: Asked) -> Answer:
     """The probability of an event."""
     from strudel.algebra import probability
 
-    event = read_formula(asked.texts[0])
+    event = files.read_formula(asked.texts[0])
     return _probability(probability(asked.model, event, asked.given, log=True))
 
 
@@ -262,8 +247,12 @@ def posterior(asked: Asked) -> Answer:
                 f"probabilities of its values. {did_you_mean(name, numeric) if numeric else ''}"
             )
         found = queries.posterior(asked.model, name, asked.given)
-        line = {"column": name, "mean": as_plain(found.mean), "deviation": found.variance**0.5}
-        lines.append(line | {text: as_plain(found.quantile(q)) for text, q in shares.items()})
+        line = {
+            "column": name,
+            "mean": files.as_plain(found.mean),
+            "deviation": found.variance**0.5,
+        }
+        lines.append(line | {text: files.as_plain(found.quantile(q)) for text, q in shares.items()})
     if not lines:
         raise InputError("posterior is about columns of numbers, but the model has none.")
     return Answer({}, {"columns": lines})
@@ -297,7 +286,7 @@ def pairs(asked: Asked) -> Answer:
     from strudel.queries import pair_probabilities
     from strudel.queries.column_pairs import column_pairs
 
-    names = column_names(asked.model)
+    names = files.column_names(asked.model)
     if asked.is_table:
         found = column_pairs(asked.model, asked.given)
         measures = {"mutual information": found.information}
@@ -346,18 +335,18 @@ def surprise(asked: Asked) -> Answer:
     from strudel import queries
 
     (source,) = asked.texts
-    table = read_rows(source)
+    table = files.read_rows(source)
     with warnings_as_notes(source):
         found = queries.surprise(asked.model, table)
     frame = found.to_frame()
     if not all(isinstance(name, str) for name in table.columns):
         table.columns = found.names
-    cells, shares = columns_of(table), columns_of(frame)
+    cells, shares = files.columns_of(table), files.columns_of(frame)
     lines = []
     for row in np.argsort(found.percentile, kind="stable").tolist():
         because = found.because[row]
         line = {"row": row, "percentile": shares["percentile"][row], "because of": because}
-        line["which is"] = None if because is None else as_plain(cells[because][row])
+        line["which is"] = None if because is None else files.as_plain(cells[because][row])
         line["its percentile"] = None if because is None else shares[f"{because}: percentile"][row]
         lines.append(line)
     facts = {"percentile": "of the rows that the model draws, how many are less probable"}
@@ -376,9 +365,9 @@ def compare(asked: Asked) -> Answer:
         # The value whose probability differs most stands for all.
         chances = found.probabilities[name]
         value = max(chances, key=lambda value: abs(chances[value][0] - chances[value][1]))
-        of, both = as_word(value) if asked.is_table else "1", chances[value]
+        of, both = files.as_word(value) if asked.is_table else "1", chances[value]
         if means[0] == means[0]:
-            of, both = "mean", tuple(map(as_plain, means))
+            of, both = "mean", tuple(map(files.as_plain, means))
         line = {"column": name, "of": of, "in A": both[0], "in B": both[1]}
         lines.append(line | {"divergence": divergence})
     facts = {
@@ -453,13 +442,13 @@ SAME = {  # other words for them, as functions are called
 
 
 def query(
-    model: ModelArgument,
+    model: files.ModelArgument,
     what: Annotated[
         str | None,
         typer.Argument(
             metavar="WHAT",
             help="One of the questions above.",
-            autocompletion=complete_from(QUESTIONS),
+            autocompletion=files.complete_from(QUESTIONS),
             show_default=False,
         ),
     ] = None,
@@ -472,7 +461,7 @@ def query(
             show_default=False,
         ),
     ] = None,
-    given: GivenOption = None,
+    given: files.GivenOption = None,
     k: Annotated[int | None, option("map, mmap: how many states.", None, "-k", min=1)] = None,
     variables: Annotated[str | None, option("Of these columns; mmap needs it.", "X,Y")] = None,
     at: Annotated[
@@ -493,7 +482,7 @@ def query(
     output: Annotated[
         Path | None, option("surprise: write all rows to a table.", None, "--output", "-o")
     ] = None,
-    force: ForceOption = False,
+    force: files.ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question exactly.
@@ -522,7 +511,7 @@ def query(
     """  # noqa: D301
     if what is None:
         raise InputError(f"say WHAT to ask: {', '.join(QUESTIONS)}. --help says what each means.")
-    what, texts = read_meant(SAME.get(what, what), QUESTIONS), texts or []
+    what, texts = files.read_meant(SAME.get(what, what), QUESTIONS), texts or []
     options: dict[str, Any] = {
         "-k": k,
         "--variables": variables,
@@ -537,18 +526,18 @@ def query(
     _check_options(what, options, texts)
     if beyond is not None and given is not None:
         raise InputError("--beyond averages over all values, so it does not go with --given.")
-    check_table_output(output, "the rows", model, *texts)
-    held = read_model(model, force)
+    files.check_table_output(output, "the rows", model, *texts)
+    held = files.read_model(model, force)
     for name in ("--variables", "--a", "--b", "--beyond"):
-        options[name] = read_names(held, options[name], name)
+        options[name] = files.read_names(held, options[name], name)
     if what == "compare":
-        texts = [read_said(held, text, "AB"[i]) for i, text in enumerate(texts)]
+        texts = [files.read_said(held, text, "AB"[i]) for i, text in enumerate(texts)]
     with warnings_as_notes(given or ""):  # such as that of a search that had to stop
-        rows = read_given(held, given)
+        rows = files.read_given(held, given)
         every = [Asked(what, held, row, texts, options) for row in rows]
         found = [QUESTIONS[what].answer(asked) for asked in every]
     if output is not None:
-        write_rows(output, found[0].frame)
+        files.write_rows(output, found[0].frame)
     if as_json:
         answers = [
             {"given": row} | keyed(one.facts | one.tables | one.more)

@@ -6,35 +6,23 @@ from typing import Annotated
 
 import typer
 
+from strudel.cli import files
 from strudel.cli.console import InputError, JsonOption, note, print_json, warnings_as_notes
-from strudel.cli.files import (
-    ForceOption,
-    GivenOption,
-    ModelArgument,
-    RowsOutput,
-    check_table_output,
-    column_names,
-    columns_of,
-    is_table,
-    read_model,
-    read_rows,
-    write_rows,
-)
 
 
 def sample(
-    model: ModelArgument,
+    model: files.ModelArgument,
     n: Annotated[
         int, typer.Option("-n", "--number", min=0, help="How many rows, for each row given.")
     ] = 1,
-    given: GivenOption = None,
+    given: files.GivenOption = None,
     missing: Annotated[
         bool,
         typer.Option("--missing", help="With missing values, as the table has them."),
     ] = False,
     seed: Annotated[int, typer.Option(help="Makes the draw repeatable.", min=0)] = 0,
-    output: RowsOutput = None,
-    force: ForceOption = False,
+    output: files.RowsOutput = None,
+    force: files.ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Draw rows from a model.
@@ -44,22 +32,22 @@ def sample(
     """
     from strudel import queries
 
-    held = read_model(model, force)
-    check_table_output(output, "the rows", model, given)
+    held = files.read_model(model, force)
+    files.check_table_output(output, "the rows", model, given)
     if missing and held.table_code is None:
         raise InputError("--missing needs a model of a table of text, numbers or dates.")
-    known = read_rows(given) if given is not None and is_table(given, held) else given
+    known = files.read_rows(given) if given is not None and files.is_table(given, held) else given
     with warnings_as_notes(given or ""):
         rows = queries.sample(held, n, given=known, random_state=seed, missing=missing)
-    names = column_names(held)
+    names = files.column_names(held)
     if hasattr(rows, "reshape"):
         rows = rows.reshape(-1, len(names))
     report = {"n_rows": len(rows), "seed": seed, "output": output}
     if as_json and output is None:
-        cells = columns_of(rows, names).values()
+        cells = files.columns_of(rows, names).values()
         print_json(report | {"names": names, "rows": [*zip(*cells, strict=True)]})
         return
-    write_rows(output, rows, names)
+    files.write_rows(output, rows, names)
     if as_json:
         print_json(report)
     elif output is not None:

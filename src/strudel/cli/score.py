@@ -6,25 +6,15 @@ import math
 
 import numpy as np
 
+from strudel.cli import files
 from strudel.cli.console import JsonOption, tell, warnings_as_notes
-from strudel.cli.files import (
-    DataArgument,
-    ForceOption,
-    ModelArgument,
-    RowsOutput,
-    check_table_output,
-    column_names,
-    read_model,
-    read_rows,
-    write_rows,
-)
 
 
 def score(
-    model: ModelArgument,
-    data: DataArgument,
-    output: RowsOutput = None,
-    force: ForceOption = False,
+    model: files.ModelArgument,
+    data: files.DataArgument,
+    output: files.RowsOutput = None,
+    force: files.ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score rows by how probable they are under a model.
@@ -35,15 +25,17 @@ def score(
     """
     from strudel.queries import observed_log_likelihood
 
-    check_table_output(output, "the values", model, data)
-    held, rows = read_model(model, force), read_rows(data)
+    files.check_table_output(output, "the values", model, data)
+    held, rows = files.read_model(model, force), files.read_rows(data)
     with warnings_as_notes(data):
         values = observed_log_likelihood(held, rows)
     has_names = all(isinstance(name, str) for name in rows.columns)
-    known = rows.reindex(columns=list(column_names(held))) if has_names else rows
+    known = rows.reindex(columns=list(files.column_names(held))) if has_names else rows
     mean = float(values.mean())
     if output is not None:
-        write_rows(output, {"row": list(range(len(values))), "log_likelihood": values.tolist()})
+        files.write_rows(
+            output, {"row": list(range(len(values))), "log_likelihood": values.tolist()}
+        )
     report = {
         "mean log-likelihood": mean,
         "bits per dimension": -mean / (math.log(2) * held.n_vars),
