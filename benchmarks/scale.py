@@ -62,7 +62,8 @@ def main() -> None:
         print("nltcs: the model of an ordinary fit", flush=True)
         X = rows_in_blocks(truth, options.rows)
         one = measure("one circuit", X, test, client, n_components=1)
-        kills = Kills(client, {5, 25})
+        n_blocks = X.numblocks[0]  # which are counted twice
+        kills = Kills(client, {n_blocks // 2, n_blocks + n_blocks // 2})
         other = measure("two kills", X, test, client, n_components=1, callback=kills)
         assert kills.n_killed == 2
         assert is_same(one, other)

@@ -65,8 +65,8 @@ SHARE_OF_MEMORY = 0.25  # for packed blocks in this process; the others are made
 SENT_ONCE = 2**16  # bytes from which an argument goes to each worker once, not with every task
 WEIGHT = "sample_weight of strudel"  # a column, while a frame and its weights go together
 MOST_STEPS = 10  # of EM on all rows
-TOLERANCE = 3e-4  # nats per validation row that a step must gain, or it was the last
-OF_THE_SAMPLE = (1.0, 10.0, 100.0)  # virtual rows per sum that have its parameters, to choose from
+TOLERANCE = 1e-3  # nats per validation row that a step must gain, or it was the last
+OF_THE_SAMPLE = (1.0, 10.0, 30.0, 100.0)  # virtual rows per sum with its parameters, to choose
 SHOWN = 5  # columns that a warning names
 
 
