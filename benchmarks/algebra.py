@@ -24,7 +24,8 @@ import numpy as np
 
 import strudel
 from strudel import Strudel, dataset_names, load_dataset
-from strudel.algebra.pairs import find_pairs
+from strudel.circuits.products import Pairs
+from strudel.queries.given import circuit_of
 
 BAR = 50.0
 N_SPLITS = 200
@@ -70,7 +71,8 @@ def against_plain_python(rounds: int) -> dict[str, Any]:
 
 def one_dataset(name: str, rounds: int) -> dict[str, Any]:
     p, q = two_models(name)
-    pairs, own = find_pairs(p, q, "benchmark"), find_pairs(p, p, "benchmark")
+    first, second = circuit_of(p), circuit_of(q)
+    pairs, own = Pairs(first, second), Pairs(first, first)
     calls: dict[str, Callable[[], Any]] = {
         "kl_divergence": lambda: strudel.kl_divergence(p, q),
         "inner_product": lambda: strudel.algebra.inner_product(p, q),
@@ -80,14 +82,14 @@ def one_dataset(name: str, rounds: int) -> dict[str, Any]:
     taken = {key: median(seconds(call) for _ in range(rounds)) for key, call in calls.items()}
     divergence = strudel.kl_divergence(p, q)
     print(
-        f"{name:12s} {p.n_edges:9d} {q.n_edges:9d} {len(pairs.pair_p):9d} {len(pairs.edge_p):9d} "
+        f"{name:12s} {p.n_edges:9d} {q.n_edges:9d} {len(pairs):9d} {len(pairs.edge_p):9d} "
         f"{divergence:8.4f} {taken['kl_divergence']:7.4f} {taken['inner_product']:7.4f} "
         f"{taken['multiply']:10.4f} {len(own.edge_p):9d} {taken['own_kl_divergence']:7.4f}"
     )
     return {
         "dataset": name,
         "n_edges": [p.n_edges, q.n_edges],
-        "n_pairs": len(pairs.pair_p),
+        "n_pairs": len(pairs),
         "n_pair_edges": len(pairs.edge_p),
         "n_own_pair_edges": len(own.edge_p),
         "kl_divergence": divergence,

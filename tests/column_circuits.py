@@ -137,3 +137,52 @@ def joint_of(circuit):
     shape = [column.n_cells for column in circuit.columns]
     states = states_of(circuit.columns)
     return np.array([state_probability(circuit, cells) for cells in states]).reshape(shape)
+
+
+def deterministic_circuit(columns, vtree, rng, k=1):
+    """A circuit on a vtree in which no two nodes at one vtree node have a row in common."""
+
+    def groups(items, v):
+        """Some of the items, in up to three groups; at the root in one."""
+        items = rng.sample(items, rng.randint(1, len(items)))
+        n_ends = 0 if v == vtree.root else min(len(items) - 1, rng.randint(0, 2))
+        ends = sorted(rng.sample(range(1, len(items)), n_ends))
+        return [items[a:b] for a, b in itertools.pairwise([0, *ends, len(items)])]
+
+    def shares(n):
+        weights = np.array([[rng.random() + 0.1 for _ in range(k)] for _ in range(n)])
+        return np.log(weights / weights.sum(axis=0))
+
+    nodes, leaf_column, leaf_log_p = {}, [], []
+    for place, column in enumerate(columns):
+        v = int(vtree.var_leaf[place])
+        own = groups(range(column.n_cells), v)
+        nodes[v] = len(leaf_column) + np.arange(len(own))
+        for cells in own:
+            leaf_column.append(place)
+            leaf_log_p.append(np.full((column.n_cells, k), -np.inf))
+            leaf_log_p[-1][cells] = shares(len(cells))
+    sum_vtree, sum_edges, edges, log_theta = [], [0], [], []
+    for v in np.flatnonzero(vtree.node_var == NONE).tolist():
+        pairs = itertools.product(nodes[int(vtree.node_left[v])], nodes[int(vtree.node_right[v])])
+        own = groups(list(pairs), v)
+        nodes[v] = len(leaf_column) + len(sum_vtree) + np.arange(len(own))
+        for group in own:
+            sum_vtree.append(v)
+            edges += group
+            sum_edges.append(len(edges))
+            log_theta.append(shares(len(group)))
+    weight = np.array([rng.random() + 0.1 for _ in range(k)])
+    left, right = np.array(edges, dtype=np.int32).reshape(-1, 2).T
+    return ColumnCircuit(
+        columns,
+        vtree,
+        np.array(leaf_column),
+        np.concatenate(leaf_log_p),
+        np.array(sum_vtree, dtype=np.int32),
+        np.array(sum_edges),
+        left,
+        right,
+        np.concatenate([np.zeros((0, k)), *log_theta]),
+        np.log(weight / weight.sum()),
+    )

@@ -295,11 +295,11 @@ def blurred():
 def test_divergences_say_which_circuit_is_not_deterministic(divergence):
     p = blurred()
     coins = compile_factorized(p.vtree)
-    with pytest.raises(CircuitPropertyError, match=r"of p.* deterministic.*both satisfied by"):
+    with pytest.raises(CircuitPropertyError, match=r"of p.* deterministic.*some row satisfies two"):
         divergence(p, coins)
-    with pytest.raises(CircuitPropertyError, match=r"of q.* deterministic.*both satisfied by"):
+    with pytest.raises(CircuitPropertyError, match=r"of q.* deterministic.*some row satisfies two"):
         divergence(coins, p)
-    with pytest.raises(CircuitPropertyError, match=r"of q.* deterministic.*both satisfied by"):
+    with pytest.raises(CircuitPropertyError, match=r"of q.* deterministic.*some row satisfies two"):
         cross_entropy(coins, p)
     assert cross_entropy(p, coins) == pytest.approx(2 * math.log(2))
 
@@ -324,7 +324,7 @@ def test_circuits_that_do_not_fit_are_refused(function):
         function(p, compile_factorized(linear_vtree(4)))
     with pytest.raises(ValueError, match="variable 1 is 'b' in p and 'x' in q"):
         function(p.with_names(tuple("abcd")), p.with_names(tuple("axcd")))
-    with pytest.raises(CircuitPropertyError, match=f"{name} needs a circuit in normal form"):
+    with pytest.raises(CircuitPropertyError, match="needs a circuit in normal form"):
         function(figure_1_circuit(), swapped_circuit())
     with pytest.raises(TypeError, match="A model is a Circuit"):
         function(p, "q")

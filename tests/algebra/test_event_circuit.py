@@ -14,7 +14,7 @@ from strudel.circuits.products import product
 from strudel.circuits.reweigh import normalized
 from strudel.logic.column_classes import cases_of, conjunction_of
 from strudel.logic.events import at_least
-from strudel.logic.terms import Terms, said_event
+from strudel.logic.terms import Variables, said_event
 from strudel.queries.cells import log_probabilities
 from strudel.tables.evidence import evidence_of_regions, nothing_known
 
@@ -26,7 +26,7 @@ def events(draw, columns, depth=3):
     """Comparisons of columns, joined by any operators."""
     if depth == 0 or draw(st.booleans()):
         column = draw(st.sampled_from(columns.columns))
-        term = Terms(columns)[column.name]
+        term = Variables(columns)[column.name]
         if column.is_numeric:
             bound = draw(st.sampled_from([0.5, 2.0, 4.2, 8.0]))
             return draw(st.sampled_from([term < bound, term >= bound, term.between(bound, 9.1)]))

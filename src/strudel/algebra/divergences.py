@@ -1,13 +1,14 @@
 """How two circuits on one vtree differ, in numbers.
 
-In:  two circuits in normal form on one vtree.
+In:  two circuits over the same columns, on one vtree.
 Out: inner products, distances and divergences, exact.
 
-Each is one pass over the pairs of nodes (`pairs`). Sums of products of powers go up in logs.
-Expectations of logs under p, whose sums add up to 1, go up as they are. Mixtures take part where
-the quantity is a sum over their components: products of p and q, and expectations under p.
+Each is one pass over the pairs of nodes (`circuits.products`). Sums of products of powers go up in
+logs. Expectations of logs under p, whose sums add up to 1, go up as they are. Mixtures take part
+where the quantity is a sum over their components: products of p and q, and expectations under p.
 
-The divergences compare distributions: a circuit that does not add up to 1 is normalised first.
+Columns of numbers are compared by their cells, which meet where those of either circuit do. The
+divergences compare distributions: a circuit that does not add up to 1 is normalised first.
 """
 
 from __future__ import annotations
@@ -17,15 +18,13 @@ from typing import Any
 import numpy as np
 
 from strudel._numba import kernel
-from strudel._types import NONE, FloatArray
-from strudel.algebra.normalize_weights import local_parameters
-from strudel.algebra.operands import columns_of, need_single, two_models
-from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
-from strudel.algebra.products import edge_weights, is_covered, is_model_covered
-from strudel.circuits.circuit import Circuit, Edges
-from strudel.circuits.evaluate import column_log_totals
+from strudel._types import AnyArray, FloatArray, IntArray, WordArray
+from strudel.algebra.column_operands import need_single, two_circuits
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.fingerprints import plus, times
+from strudel.circuits.products import MAX_PAIRS, Pairs
+from strudel.circuits.reweigh import log_sums
 from strudel.data.validation import slices
-from strudel.queries.model import Model
 
 BLOCK_VALUES = 2**18  # values of pairs of components that go up together: 2 MB
 
@@ -35,8 +34,8 @@ def inner_product(p: Any, q: Any, *, log: bool = False, max_pairs: int = MAX_PAI
 
     Parameters
     ----------
-    p, q : Circuit, Mixture or fitted estimator
-        In normal form on one vtree.
+    p, q : Circuit or fitted estimator
+        Over the same columns, on one vtree.
     log : bool
         Whether to return the natural log; use it with many variables.
     max_pairs : int
@@ -53,7 +52,7 @@ def inner_product(p: Any, q: Any, *, log: bool = False, max_pairs: int = MAX_PAI
     >>> round(inner_product(p, compile_factorized(p.vtree)), 4)  # one of 16 rows
     0.0625
     """
-    first, second = two_models(p, q, "inner_product")
+    first, second = two_circuits(p, q, "inner_product")
     found = _log_inner_product(first, second, "inner_product", max_pairs)
     return found if log else float(np.exp(found))
 
@@ -61,12 +60,12 @@ def inner_product(p: Any, q: Any, *, log: bool = False, max_pairs: int = MAX_PAI
 def mean_squared_distance(
     p: Any, q: Any, *, log: bool = False, max_pairs: int = MAX_PAIRS
 ) -> float:
-    """The mean of ``(p(x) - q(x)) ** 2`` over all `2 ** n_vars` rows.
+    """The mean of ``(p(x) - q(x)) ** 2`` over all rows: those of 0 and 1, or all cells of columns.
 
     Parameters
     ----------
-    p, q : Circuit, Mixture or fitted estimator
-        In normal form on one vtree.
+    p, q : Circuit or fitted estimator
+        Over the same columns, on one vtree.
     log : bool
         Whether to return the natural log; use it with many variables.
     max_pairs : int
@@ -85,7 +84,7 @@ def mean_squared_distance(
     >>> round(mean_squared_distance(p, compile_factorized(p.vtree)), 6)
     0.0043
     """
-    first, second = two_models(p, q, "mean_squared_distance")
+    first, second = two_circuits(p, q, "mean_squared_distance")
     log_products = np.array(
         [
             _log_inner_product(a, b, "mean_squared_distance", max_pairs)
@@ -97,7 +96,7 @@ def mean_squared_distance(
         return shift if log else 0.0
     terms = np.exp(log_products - shift)
     distance = max(0.0, float(terms[0] - terms[1] + terms[2] - terms[1]))
-    shift -= first.n_vars * np.log(2.0)
+    shift -= float(np.log([column.n_cells for column in first.columns]).sum())
     if log:
         return float(np.log(distance) + shift) if distance > 0.0 else -np.inf
     return float(distance * np.exp(shift))
@@ -108,8 +107,8 @@ def cauchy_schwarz_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> 
 
     Parameters
     ----------
-    p, q : Circuit, Mixture or fitted estimator
-        In normal form on one vtree. They need not be deterministic.
+    p, q : Circuit or fitted estimator
+        Over the same columns, on one vtree. They need not be deterministic.
     max_pairs : int
         Limit on the pairs of nodes, and of edges, at about 60 bytes each.
 
@@ -126,10 +125,10 @@ def cauchy_schwarz_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> 
     0.3711
     """
     query = "cauchy_schwarz_divergence"
-    first, second = two_models(p, q, query)
+    first, second = two_circuits(p, q, query)
+    _check_positive(first, second)
     mine = _log_inner_product(first, first, query, max_pairs)
     theirs = _log_inner_product(second, second, query, max_pairs)
-    _check_positive(mine, theirs)
     both = _log_inner_product(first, second, query, max_pairs)
     return max(0.0, (mine + theirs) / 2.0 - both)  # rounding may leave -1e-16
 
@@ -139,8 +138,8 @@ def cross_entropy(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
 
     Parameters
     ----------
-    p, q : Circuit, Mixture or fitted estimator
-        In normal form on one vtree; `q` one deterministic circuit.
+    p, q : Circuit or fitted estimator
+        Over the same columns, on one vtree; `q` one deterministic circuit.
     max_pairs : int
         Limit on the pairs of nodes, and of edges, at about 60 bytes each.
 
@@ -156,23 +155,15 @@ def cross_entropy(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
     >>> round(cross_entropy(p, compile_factorized(p.vtree)), 4)  # 4 log 2
     2.7726
     """
-    model, other = two_models(p, q, "cross_entropy")
-    second = need_single(other, "cross_entropy takes the log of q", "log")
-    columns = columns_of(model)
-    structure = columns.structure
-    pairs = find_pairs(structure, second, "cross_entropy", max_pairs)
-    q_log_theta, q_log_total = local_parameters(second)
-    parts = [structure.with_parameters(column) for column in columns.edge_log_theta.T]
-    local = [local_parameters(part) for part in parts]
-    log_share = columns.log_weight + np.array([log_total for _, log_total in local])
-    p_log_total = float(np.logaddexp.reduce(log_share))
-    _check_positive(p_log_total, q_log_total)
-    if not is_model_covered(model, structure, pairs):
+    first, second = two_circuits(p, q, "cross_entropy")
+    need_single(second, "cross_entropy takes the log of q", "log")
+    _check_positive(first, second)
+    pairs = Pairs(first, second, max_pairs, "cross_entropy")
+    if not is_covered(first, pairs):
         return np.inf
-    weight = edge_weights(pairs, np.zeros(structure.n_edges), -q_log_theta)
-    share = np.exp(log_share - p_log_total)
-    means = [_expectation(pairs, log_theta, weight) for log_theta, _ in local]
-    return float(share @ means)
+    q_edges, q_cells = -second.edge_log_theta[pairs.edge_q, 0], _less(second, pairs)
+    means = [_expectation(first, c, pairs, q_edges, q_cells) for c in range(first.n_components)]
+    return float(np.exp(first.log_weight) @ means)
 
 
 def kl_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
@@ -181,8 +172,8 @@ def kl_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
     Parameters
     ----------
     p, q : Circuit or fitted estimator
-        Deterministic, in normal form on one vtree; not mixtures, whose logs do not split into those
-        of their components.
+        Deterministic, over the same columns, on one vtree; not mixtures, whose logs do not split
+        into those of their components.
     max_pairs : int
         Limit on the pairs of nodes, and of edges, at about 60 bytes each.
 
@@ -201,11 +192,12 @@ def kl_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
     >>> round(float(4 * np.log(2)) - entropy(p), 4)
     0.4345
     """
-    first, pairs, p_log_theta, q_log_theta = _two_circuits(p, q, "kl_divergence", "log", max_pairs)
+    first, second, pairs = _two_single(p, q, "kl_divergence", "log", max_pairs)
     if not is_covered(first, pairs):
         return np.inf
-    weight = edge_weights(pairs, p_log_theta, -q_log_theta)
-    return max(0.0, _expectation(pairs, p_log_theta, weight))  # rounding may leave -1e-16
+    edges = first.edge_log_theta[pairs.edge_p, 0] - second.edge_log_theta[pairs.edge_q, 0]
+    cells = _finite(first.leaf_log_p[pairs.cell_p, 0]) + _less(second, pairs)
+    return max(0.0, _expectation(first, 0, pairs, edges, cells))  # rounding may leave -1e-16
 
 
 def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS) -> float:
@@ -214,8 +206,8 @@ def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS
     Parameters
     ----------
     p, q : Circuit or fitted estimator
-        Deterministic, in normal form on one vtree; not mixtures, whose powers do not split into
-        those of their components.
+        Deterministic, over the same columns, on one vtree; not mixtures, whose powers do not split
+        into those of their components.
     alpha : float
         Zero or more. The limit at 1 is the Kullback-Leibler divergence; 0 gives minus the log of
         what `q` gives to the rows possible under `p`.
@@ -239,85 +231,218 @@ def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS
         raise ValueError(f"alpha must be a finite number of zero or more, but is {alpha}.")
     if alpha == 1.0:
         return kl_divergence(p, q, max_pairs=max_pairs)
-    first, pairs, p_log_theta, q_log_theta = _two_circuits(
-        p, q, "renyi_divergence", "power", max_pairs
-    )
-    if len(pairs.pair_p) == 0 or (alpha > 1.0 and not is_covered(first, pairs)):
+    first, second, pairs = _two_single(p, q, "renyi_divergence", "power", max_pairs)
+    if not len(pairs) or (alpha > 1.0 and not is_covered(first, pairs)):
         return np.inf
-    weight = edge_weights(pairs, _times(p_log_theta, alpha), _times(q_log_theta, 1.0 - alpha))
-    log_total = column_log_totals(pairs.edges, weight[:, np.newaxis], first.n_vars)[0]
-    return max(0.0, float(log_total) / (alpha - 1.0))
+    logs = [
+        alpha * _finite(mine) + (1.0 - alpha) * _finite(theirs)
+        for mine, theirs in (
+            (first.edge_log_theta[pairs.edge_p], second.edge_log_theta[pairs.edge_q]),
+            (first.leaf_log_p[pairs.cell_p], second.leaf_log_p[pairs.cell_q]),
+        )
+    ]
+    cells = np.where(pairs.is_common[:, np.newaxis], logs[1], -np.inf)
+    return max(0.0, float(_log_totals(pairs, logs[0], cells)[0]) / (alpha - 1.0))
 
 
-def _log_inner_product(p: Model, q: Model, query: str, max_pairs: int) -> float:
-    """The log of the inner product: a sum over pairs of components, over one `Pairs`."""
-    first, second = columns_of(p), columns_of(q)
-    pairs = find_pairs(first.structure, second.structure, query, max_pairs)
-    if len(pairs.pair_p) == 0:
-        return -np.inf
-    k, m = len(first.log_weight), len(second.log_weight)
-    log_term = np.add.outer(first.log_weight, second.log_weight).ravel()
-    p_log_theta = np.append(first.edge_log_theta, np.zeros((1, k)), axis=0)  # 1 at a bare literal
-    q_log_theta = np.append(second.edge_log_theta, np.zeros((1, m)), axis=0)
-    for part in slices(k * m, max(1, BLOCK_VALUES // len(pairs.edges.node_edges))):
-        mine, theirs = np.divmod(np.arange(part.start, part.stop), m)
-        log_theta = p_log_theta[pairs.edge_p][:, mine] + q_log_theta[pairs.edge_q][:, theirs]
-        log_term[part] += column_log_totals(pairs.edges, log_theta, p.n_vars)
-    return float(np.logaddexp.reduce(log_term))
-
-
-def _expectation(pairs: Pairs, p_log_theta: FloatArray, edge_weight: FloatArray) -> float:
-    """The mean, over rows drawn from p, of the weights of the edges a row takes, added up."""
-    theta = np.append(np.exp(p_log_theta), 1.0)[pairs.edge_p]  # 1 at a bare literal
-    return float(_mean_weight(pairs.edges, theta, edge_weight))
-
-
-@kernel
-def _mean_weight(edges: Edges, edge_theta: FloatArray, edge_weight: FloatArray) -> float:
-    """The sum over the trees of the last node of their probability times the sum of their weights.
-
-    `mass` is a node's total probability, at most 1 since the sums of p add up to 1.
-    """
-    node_edges, edge_left, edge_right = edges
-    mass = np.ones(len(node_edges) - 1)
-    mean = np.zeros(len(node_edges) - 1)
-    for n in range(len(mass)):
-        if node_edges[n] == node_edges[n + 1]:
-            continue
-        mass[n] = 0.0
-        for e in range(node_edges[n], node_edges[n + 1]):
-            l, r = edge_left[e], edge_right[e]
-            below, inside = mass[l], mean[l]
-            if r != NONE:
-                below, inside = mass[l] * mass[r], mean[l] * mass[r] + mass[l] * mean[r]
-            mass[n] += edge_theta[e] * below
-            mean[n] += edge_theta[e] * (below * edge_weight[e] + inside)
-    return mean[len(mean) - 1]
-
-
-def _two_circuits(
+def _two_single(
     p: Any, q: Any, query: str, function: str, max_pairs: int
-) -> tuple[Circuit, Pairs, FloatArray, FloatArray]:
-    """Circuit p, the pairs, and log-parameters with which both are distributions."""
+) -> tuple[ColumnCircuit, ColumnCircuit, Pairs]:
+    """Two deterministic circuits, and their pairs."""
     article = "the" if function == "log" else "a"
-    first, second = (
-        need_single(model, f"{query} takes {article} {function} of {name}", function)
-        for name, model in zip("pq", two_models(p, q, query), strict=True)
-    )
-    pairs = find_pairs(first, second, query, max_pairs)
-    (p_log_theta, p_total), (q_log_theta, q_total) = map(local_parameters, (first, second))
-    _check_positive(p_total, q_total)
-    return first, pairs, p_log_theta, q_log_theta
+    first, second = two_circuits(p, q, query)
+    for name, circuit in (("p", first), ("q", second)):
+        need_single(circuit, f"{query} takes {article} {function} of {name}", function)
+    _check_positive(first, second)
+    return first, second, Pairs(first, second, max_pairs, query)
 
 
-def _check_positive(p_log_total: float, q_log_total: float) -> None:
-    for name, log_total in (("p", p_log_total), ("q", q_log_total)):
-        if log_total == -np.inf:
+def _check_positive(p: ColumnCircuit, q: ColumnCircuit) -> None:
+    for name, circuit in (("p", p), ("q", q)):
+        if circuit.log_total == -np.inf:
             raise ValueError(
                 f"{name} is zero on every row, so it is not a distribution. Give another model."
             )
 
 
-def _times(log_theta: FloatArray, factor: float) -> FloatArray:
-    """The log-parameters times a number; zero parameters, which no pair meets, become 1."""
-    return factor * np.where(log_theta > -np.inf, log_theta, 0.0)
+def _finite(logs: FloatArray) -> FloatArray:
+    """Logs, and 0 for parameters of zero, which no row takes."""
+    return np.where(logs > -np.inf, logs, 0.0)
+
+
+def _less(q: ColumnCircuit, pairs: Pairs) -> FloatArray:
+    """Minus the logs of the cells of q."""
+    return -_finite(q.leaf_log_p[pairs.cell_q, 0])
+
+
+# Up the pairs
+
+
+def _log_inner_product(p: ColumnCircuit, q: ColumnCircuit, query: str, max_pairs: int) -> float:
+    """The log of the inner product: a sum over pairs of components, over one `Pairs`."""
+    pairs = Pairs(p, q, max_pairs, query)
+    if not len(pairs):
+        return -np.inf
+    k, m = p.n_components, q.n_components
+    log_term = np.add.outer(p.log_weight, q.log_weight).ravel()
+    size = len(pairs) + len(pairs.edge_p) + len(pairs.cell_p)
+    for part in slices(k * m, max(1, BLOCK_VALUES // size)):
+        mine, theirs = np.divmod(np.arange(part.start, part.stop), m)
+        log_term[part] += _log_totals(
+            pairs,
+            p.edge_log_theta[:, mine][pairs.edge_p] + q.edge_log_theta[:, theirs][pairs.edge_q],
+            p.leaf_log_p[:, mine][pairs.cell_p] + q.leaf_log_p[:, theirs][pairs.cell_q],
+        )
+    return float(np.logaddexp.reduce(log_term)) + p.log_total + q.log_total
+
+
+def _log_totals(pairs: Pairs, log_theta: FloatArray, cell_logs: FloatArray) -> FloatArray:
+    """The log of what every column of weights of edges and of cells adds up to."""
+    value = np.empty((len(pairs), log_theta.shape[1]))
+    value[pairs.leaves] = log_sums(cell_logs, pairs.leaf_first[:-1])
+    _fill_logs(pairs.node_edges, pairs.edge_left, pairs.edge_right, log_theta, value)
+    return value[-1]
+
+
+@kernel
+def _fill_logs(
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    log_theta: FloatArray,
+    value: FloatArray,
+) -> None:
+    """Fill the log-values of the sums, given those of the leaves."""
+    k = value.shape[1]
+    total = np.empty(k)
+    for n in range(len(value)):
+        start, stop = node_edges[n], node_edges[n + 1]
+        # The largest product first: one exp per product and one log per sum, none for one product.
+        for e in range(start, stop):
+            for c in range(k):
+                log_p = log_theta[e, c] + value[edge_left[e], c] + value[edge_right[e], c]
+                if e == start or log_p > value[n, c]:
+                    value[n, c] = log_p
+        if stop - start <= 1:
+            continue
+        total[:] = 0.0
+        for e in range(start, stop):
+            for c in range(k):
+                log_p = log_theta[e, c] + value[edge_left[e], c] + value[edge_right[e], c]
+                if log_p != -np.inf:
+                    total[c] += np.exp(log_p - value[n, c])
+        for c in range(k):
+            if value[n, c] != -np.inf:
+                value[n, c] += np.log(total[c])
+
+
+def _expectation(
+    p: ColumnCircuit, c: int, pairs: Pairs, edge_weight: FloatArray, cell_weight: FloatArray
+) -> float:
+    """The mean, over rows drawn from p, of the weights of the edges and cells of a row, added up.
+
+    A node's mass is its total probability, at most 1 since the sums of p add up to 1; its mean is
+    that of its rows, times its mass.
+    """
+    cells = np.where(pairs.is_common, np.exp(p.leaf_log_p[pairs.cell_p, c]), 0.0)
+    both = np.empty((len(pairs), 2))
+    both[pairs.leaves, 0] = np.add.reduceat(cells, pairs.leaf_first[:-1])
+    both[pairs.leaves, 1] = np.add.reduceat(cells * cell_weight, pairs.leaf_first[:-1])
+    theta = np.exp(p.edge_log_theta[:, c])[pairs.edge_p]
+    _fill_means(pairs.node_edges, pairs.edge_left, pairs.edge_right, theta, edge_weight, both)
+    return float(both[-1, 1])
+
+
+@kernel
+def _fill_means(
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    theta: FloatArray,
+    weight: FloatArray,
+    both: FloatArray,
+) -> None:
+    """Fill mass and mean of the sums, given those of the leaves."""
+    for n in range(len(both)):
+        if node_edges[n] == node_edges[n + 1]:
+            continue
+        mass = mean = 0.0
+        for e in range(node_edges[n], node_edges[n + 1]):
+            left, right = edge_left[e], edge_right[e]
+            below = both[left, 0] * both[right, 0]
+            inside = both[left, 1] * both[right, 0] + both[left, 0] * both[right, 1]
+            mass += theta[e] * below
+            mean += theta[e] * (below * weight[e] + inside)
+        both[n, 0], both[n, 1] = mass, mean
+
+
+def is_covered(p: ColumnCircuit, pairs: Pairs) -> bool:
+    """Whether q, which must be deterministic, is positive on every row where `p` is.
+
+    A number cannot tell: the rows of p that q lacks may weigh 1e-20. So every edge and cell of p
+    with positive weight gets a random whole number instead, and p is added up twice modulo a prime,
+    over all rows and over those that q also has. The two polynomials in these numbers differ if any
+    row is lacking, and if they differ, so do their values (`circuits/fingerprints.py`). Where that
+    is so of all components together, each is asked by itself.
+    """
+    weights = np.random.default_rng(0).integers(
+        1, 2**61 - 1, (p.n_edges + len(p.leaf_log_p), 2), dtype=np.uint64
+    )
+    if _covers(p, pairs, weights, np.arange(p.n_components)):
+        return True
+    each = [np.array([c]) for c in range(p.n_components)]
+    return len(each) > 1 and all(_covers(p, pairs, weights, one) for one in each)
+
+
+def _covers(p: ColumnCircuit, pairs: Pairs, weights: WordArray, components: AnyArray) -> bool:
+    is_edge: AnyArray = np.any(p.edge_log_theta[:, components] > -np.inf, axis=1)
+    is_cell: AnyArray = np.any(p.leaf_log_p[:, components] > -np.inf, axis=1)
+    edges = weights[: p.n_edges] * is_edge[:, np.newaxis]
+    cells = weights[p.n_edges :] * is_cell[:, np.newaxis]
+    no_edges = np.zeros(p.n_leaves, dtype=np.int32)
+    node_edges = np.concatenate([no_edges, p.sum_edges])
+    leaves = np.arange(p.n_leaves)
+    alone = _print(leaves, p.leaf_first, node_edges, p.edge_left, p.edge_right, cells, edges)
+    if not len(pairs):
+        return not any(alone)
+    common = cells[pairs.cell_p] * pairs.is_common[:, np.newaxis]
+    own = pairs.leaves, pairs.leaf_first, pairs.node_edges, pairs.edge_left, pairs.edge_right
+    return alone == _print(*own, common, edges[pairs.edge_p])
+
+
+def _print(
+    leaves: AnyArray,
+    leaf_first: IntArray,
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    cell_weight: WordArray,
+    edge_weight: WordArray,
+) -> tuple[int, int]:
+    """The fingerprint of the last node."""
+    print_of = np.zeros((len(node_edges) - 1, 2), dtype=np.uint64)
+    args = leaves, leaf_first, node_edges, edge_left, edge_right, cell_weight, edge_weight
+    _fill_prints(*args, print_of)
+    return int(print_of[-1, 0]), int(print_of[-1, 1])
+
+
+@kernel
+def _fill_prints(
+    leaves: AnyArray,
+    leaf_first: IntArray,
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    cell_weight: WordArray,
+    edge_weight: WordArray,
+    print_of: WordArray,
+) -> None:
+    """Fill the prints of leaves, which add up their cells, and of sums."""
+    for i in range(2):
+        for l in range(len(leaves)):
+            for cell in range(leaf_first[l], leaf_first[l + 1]):
+                print_of[leaves[l], i] = plus(print_of[leaves[l], i], cell_weight[cell, i])
+        for n in range(len(print_of)):
+            for e in range(node_edges[n], node_edges[n + 1]):
+                below = times(print_of[edge_left[e], i], print_of[edge_right[e], i])
+                print_of[n, i] = plus(print_of[n, i], times(below, edge_weight[e, i]))

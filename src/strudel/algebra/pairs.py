@@ -20,13 +20,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from strudel._memory import SECONDS_VARIABLE, allowed_seconds
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.determinism import find_needs
 from strudel.circuits.scopes import BoolArray
 from strudel.errors import SizeLimitError, in_the_middle
-from strudel.logic.bounded_compiler import VARIABLE, allowed_seconds
 
 MAX_PAIRS = 2**24  # about 1 GB
 # Pairs of edges compared, 1.8e8 a second on one core; counted, so that every machine stops alike.
@@ -105,7 +105,7 @@ def _limit_reached(
     advice = "Allow more with max_pairs; a pair takes about 60 bytes."
     if is_long:
         limit = f"longer than {allowed_seconds():g} s"
-        advice = f"Allow more time with {VARIABLE}."
+        advice = f"Allow more time with {SECONDS_VARIABLE}."
     return SizeLimitError(
         f"{query} needs {limit} for circuits with {p.n_edges} and {q.n_edges} edges, most of it "
         f"for their sums over {in_the_middle(', '.join(names), 60)}.",

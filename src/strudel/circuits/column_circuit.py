@@ -39,6 +39,7 @@ class ColumnCircuit:
     edge_log_theta: FloatArray  # (n_edges, k)
     log_weight: FloatArray  # (k,) of the components
     known: FloatArray | None = None  # (n_columns, k) share of a component's rows with a value
+    log_total: float = 0.0  # what it adds up to; its sums and leaves add up to one
 
     def __post_init__(self) -> None:
         for name in ("leaf_column", "sum_vtree", "sum_edges", "edge_left", "edge_right"):
@@ -123,6 +124,10 @@ class ColumnCircuit:
         made = replace(self, log_weight=log_weight - np.logaddexp.reduce(log_weight))
         is_left = log_weight > -np.inf
         return made if is_left.all() else made.components(is_left)
+
+    def nothing(self) -> ColumnCircuit:
+        """A circuit over the same columns that is zero everywhere."""
+        return replace(self, leaf_log_p=np.full_like(self.leaf_log_p, -np.inf), log_total=-np.inf)
 
     def with_columns(self, columns: Columns) -> ColumnCircuit:
         """The same circuit over columns that have as many cells."""

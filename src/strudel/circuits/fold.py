@@ -20,6 +20,7 @@ from strudel._names import names_of
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.column_properties import made_deterministic
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.normalization import normalized_columns
 from strudel.circuits.scopes import reached_nodes
@@ -48,7 +49,8 @@ def _folded(model: Mixture) -> ColumnCircuit:
         )
     log_theta, log_total = _normalised(model.structure, model.edge_log_theta)
     log_weight = model.log_weight + log_total
-    log_weight = log_weight - np.logaddexp.reduce(log_weight)
+    total = float(np.logaddexp.reduce(log_weight))
+    log_weight = log_weight - total if total > -np.inf else model.log_weight
     code, known = model.table_code, model.known
     if code is None:
         names = names_of(model.n_vars, model.feature_names)
@@ -63,7 +65,8 @@ def _folded(model: Mixture) -> ColumnCircuit:
         ]
         known = None if known is None else known[[own.start for own in code.columns]]
     made = fold(model.structure, log_theta, log_weight, columns, patterns)
-    return replace(made, known=known)
+    made = replace(made, known=known, log_total=total)
+    return made_deterministic(made) if model.structure.is_known_deterministic else made
 
 
 def fold(

@@ -1,150 +1,461 @@
-"""Products of circuits over the same columns and vtree: one walk over the pairs of their nodes.
+"""Products of circuits over the same cells and on one vtree: one walk over the pairs of nodes.
 
-In:  two `ColumnCircuit`s on one vtree; one of them may have a table of weights for each cell class.
-Out: the circuit whose value is the product of theirs, not normalised.
+In:  two `ColumnCircuit`s on one vtree, whose columns have the same cells.
+Out: `Pairs`: the nodes, edges and cells of the product, which is not normalised (`product`).
 
-A node of the product is a pair of nodes at the same vtree node. An edge of it is a pair of edges.
-Pairs are found from the root down, and only those that are reached.
+A node of the product is a pair of nodes at the same vtree node, an edge a pair of edges, and a cell
+of a leaf one cell of both. Only pairs that both circuits can reach together, by edges of positive
+weight, with some cells that satisfy both, become edges. The search goes depth first from the two
+roots, and looks at the right side of two products only once the left side was found possible. It
+meets no pair of nodes twice; most pairs that exclude each other are told by a column whose cells
+they have none in common, and are not met at all.
+
+Nothing here depends on parameters, except which are zero: all components share one `Pairs`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
 import numpy as np
 
-from strudel._types import NONE, AnyArray, FloatArray
+from strudel._memory import SECONDS_VARIABLE, allowed_seconds
+from strudel._numba import kernel
+from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
+from strudel.circuits.circuit import starts
 from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.walks import first_node
-from strudel.errors import SizeLimitError
+from strudel.errors import SizeLimitError, in_the_middle
 
-MAX_PAIRS = 2**23  # of nodes and edges: half a GB
+MAX_PAIRS = 2**24  # of nodes, and of edges: about 1 GB
+# Pairs of edges compared, 1.8e8 a second on one core; counted, so that every machine stops alike.
+STEPS_PER_SECOND = 2**27
+DEAD = -2  # of a pair of nodes: no row satisfies both
+TOO_LONG = -2  # instead of a number of pairs
+WORD = 64
 
 
-def product(p: ColumnCircuit, q: ColumnCircuit, max_pairs: int = MAX_PAIRS) -> ColumnCircuit:
+def product(
+    p: ColumnCircuit, q: ColumnCircuit, max_pairs: int = MAX_PAIRS, query: str = "multiply"
+) -> ColumnCircuit:
     """The product of two circuits on one vtree; every component of one with every one of the other.
 
-    Leaves of `q` may be over the same cells as those of `p`.
+    It is not normalised. Shares of known values are those of `p`.
     """
-    pairs = Pairs(p, q, max_pairs)
+    pairs = Pairs(p, q, max_pairs, query)
     k_p, k_q = p.n_components, q.n_components
-    take_p, take_q = np.repeat(np.arange(k_p), k_q), np.tile(np.arange(k_q), k_p)
-    tables = []
-    for place, (leaf_p, leaf_q) in enumerate(pairs.leaves):
-        own = p.leaf_table(place)[leaf_p][:, :, take_p] + q.leaf_table(place)[leaf_q][:, :, take_q]
-        tables.append(own.reshape(-1, k_p * k_q))
-    log_weight = p.log_weight[take_p] + q.log_weight[take_q]
+    own, other = np.repeat(np.arange(k_p), k_q), np.tile(np.arange(k_q), k_p)
     return pairs.circuit(
-        np.concatenate(tables),
-        p.edge_log_theta[pairs.edge_p][:, take_p] + q.edge_log_theta[pairs.edge_q][:, take_q],
-        log_weight,
+        p.leaf_log_p[pairs.cell_p][:, own] + q.leaf_log_p[pairs.cell_q][:, other],
+        p.edge_log_theta[pairs.edge_p][:, own] + q.edge_log_theta[pairs.edge_q][:, other],
+        p.log_weight[own] + q.log_weight[other],
+        p.log_total + q.log_total,
+        None if p.known is None else p.known[:, own],
     )
 
 
 class Pairs:
-    """The pairs of nodes and of edges of two circuits that their product reaches."""
+    """The pairs of nodes, of edges and of cells that the product of two circuits has.
 
-    def __init__(self, p: ColumnCircuit, q: ColumnCircuit, max_pairs: int = MAX_PAIRS) -> None:
-        self.p, self.q = p, q
-        vtree = p.vtree
-        n_pairs = 0
-        wanted: list[AnyArray] = [np.zeros((0, 2), dtype=np.int64) for _ in range(vtree.n_nodes)]
-        wanted[vtree.root] = np.array([[p.root, q.root]])
-        nodes: list[AnyArray] = [np.zeros((0, 2), dtype=np.int64)] * vtree.n_nodes
-        edges: dict[int, tuple[AnyArray, AnyArray, AnyArray]] = {}
-        for v in range(vtree.n_nodes - 1, -1, -1):
-            nodes[v] = np.unique(wanted[v], axis=0)
-            n_pairs += len(nodes[v])
-            if vtree.node_var[v] != NONE:
-                continue
-            owner, edge_p, edge_q = _edge_pairs(p, q, nodes[v], max_pairs - n_pairs)
-            edges[v] = owner, edge_p, edge_q
-            n_pairs += len(owner)
-            for child, side in (("edge_left", vtree.node_left), ("edge_right", vtree.node_right)):
-                both = np.column_stack([getattr(p, child)[edge_p], getattr(q, child)[edge_q]])
-                wanted[side[v]] = np.concatenate([wanted[side[v]], both])
-        self._lay_out(nodes, edges)
+    Children come before parents, and the roots last. There are none if no row is possible under
+    both circuits.
+    """
 
-    def _lay_out(
-        self, nodes: list[AnyArray], edges: dict[int, tuple[AnyArray, AnyArray, AnyArray]]
+    def __init__(
+        self,
+        p: ColumnCircuit,
+        q: ColumnCircuit,
+        max_pairs: int = MAX_PAIRS,
+        query: str = "multiply",
     ) -> None:
-        """Number the pairs: leaves by their columns, then sums by their vtree nodes."""
-        p, vtree = self.p, self.p.vtree
-        first = np.zeros(vtree.n_nodes, dtype=np.int64)
-        self.leaves: list[tuple[AnyArray, AnyArray]] = []
-        n_nodes, leaf_column = 0, []
-        for place, v in enumerate(vtree.var_leaf.tolist()):
-            first[v], n_nodes = n_nodes, n_nodes + len(nodes[v])
-            self.leaves.append(
-                (nodes[v][:, 0] - first_node(p, v), nodes[v][:, 1] - first_node(self.q, v))
-            )
-            leaf_column.append(np.full(len(nodes[v]), place))
-        self.n_leaves, self.leaf_column = n_nodes, np.concatenate(leaf_column)
-        sum_vtree, widths = [], []
-        left: list[AnyArray] = []
-        right: list[AnyArray] = []
-        edge_p, edge_q = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-        for v, (owner, own_p, own_q) in sorted(edges.items()):
-            first[v], n_nodes = n_nodes, n_nodes + len(nodes[v])
-            sum_vtree.append(np.full(len(nodes[v]), v))
-            widths.append(np.bincount(owner, minlength=len(nodes[v])))
-            for child, side, found in (
-                ("edge_left", vtree.node_left, left),
-                ("edge_right", vtree.node_right, right),
-            ):
-                below = int(side[v])
-                both = np.column_stack([getattr(p, child)[own_p], getattr(self.q, child)[own_q]])
-                found.append(first[below] + _find(nodes[below], both))
-            edge_p.append(own_p)
-            edge_q.append(own_q)
-        none = np.zeros(0, dtype=np.int64)
-        self.edge_p, self.edge_q = np.concatenate(edge_p), np.concatenate(edge_q)
-        self.sum_vtree = np.concatenate([none, *sum_vtree])
-        self.sum_edges = np.concatenate([[0], np.cumsum(np.concatenate([none, *widths]))])
-        self.edge_left = np.concatenate([none, *left])
-        self.edge_right = np.concatenate([none, *right])
+        self.p, self.q = p, q
+        (self.node_p, node_q, last_edge), edges = _found(p, q, max_pairs, query)
+        self.node_edges = np.concatenate([np.zeros(1, dtype=np.int32), last_edge])
+        self.edge_left, self.edge_right, self.edge_p, self.edge_q = edges
+        self.leaves = np.flatnonzero(self.node_p < p.n_leaves)
+        leaf_p, leaf_q = self.node_p[self.leaves], node_q[self.leaves]
+        width = np.diff(p.leaf_first)[leaf_p]
+        # (n_leaves + 1,) where the cells of each leaf begin
+        self.leaf_first = np.concatenate([[0], np.cumsum(width)]).astype(np.int32)
+        cell = np.arange(self.leaf_first[-1], dtype=np.int32)
+        self.cell_p = cell + np.repeat(p.leaf_first[leaf_p] - self.leaf_first[:-1], width)
+        self.cell_q = cell + np.repeat(q.leaf_first[leaf_q] - self.leaf_first[:-1], width)
+
+    def __len__(self) -> int:
+        """Number of pairs of nodes."""
+        return len(self.node_p)
+
+    @cached_property
+    def is_common(self) -> AnyArray:
+        """Whether each cell is possible in some component of both."""
+        both: AnyArray = _side(self.p).is_cell[self.cell_p] & _side(self.q).is_cell[self.cell_q]
+        return both.astype(bool)
 
     def circuit(
-        self, leaf_log_p: FloatArray, edge_log_theta: FloatArray, log_weight: FloatArray
+        self,
+        cell_logs: FloatArray,
+        edge_logs: FloatArray,
+        log_weight: FloatArray,
+        log_total: float,
+        known: FloatArray | None = None,
     ) -> ColumnCircuit:
-        """The structure of the pairs with these parameters."""
+        """The circuit with these parameters, not normalised; zero everywhere without pairs."""
+        p, n_leaves = self.p, len(self.leaves)
+        if not len(self):
+            return p.nothing()
+        place = len(p.columns) + p.node_vtree[self.node_p]
+        place[self.leaves] = p.leaf_column[self.node_p[self.leaves]]
+        order = np.argsort(place, kind="stable")  # leaves by column, then sums by vtree node
+        number = np.empty(len(order), dtype=np.int32)
+        number[order] = np.arange(len(order))
+        owner = np.repeat(number - n_leaves, np.diff(self.node_edges))
+        edges = np.argsort(owner, kind="stable")
+        leaf_order = np.argsort(number[self.leaves])
+        width = np.diff(self.leaf_first)[leaf_order]
+        ends = np.cumsum(width)
+        cells = np.arange(ends[-1]) + np.repeat(self.leaf_first[leaf_order] - ends + width, width)
         return ColumnCircuit(
-            self.p.columns,
-            self.p.vtree,
-            self.leaf_column,
-            leaf_log_p,
-            self.sum_vtree,
-            self.sum_edges,
-            self.edge_left,
-            self.edge_right,
-            edge_log_theta,
+            p.columns,
+            p.vtree,
+            place[order[:n_leaves]],
+            cell_logs[cells],
+            place[order[n_leaves:]] - len(p.columns),
+            starts(owner[edges], len(order) - n_leaves),
+            number[self.edge_left[edges]],
+            number[self.edge_right[edges]],
+            edge_logs[edges],
             log_weight,
+            known,
+            log_total,
         )
 
 
-def _edge_pairs(
-    p: ColumnCircuit, q: ColumnCircuit, nodes: AnyArray, max_pairs: int
-) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """The pairs of edges of pairs of sums: whose they are, and the two edges."""
-    own_p, own_q = nodes[:, 0] - p.n_leaves, nodes[:, 1] - q.n_leaves
-    n_p = p.sum_edges[own_p + 1] - p.sum_edges[own_p]
-    n_q = q.sum_edges[own_q + 1] - q.sum_edges[own_q]
-    n_each = n_p.astype(np.int64) * n_q
-    if n_each.sum() > max_pairs:
-        raise SizeLimitError(
-            "The product of the two circuits has more pairs of nodes and edges than max_pairs "
-            "allows.",
-            "Allow more with max_pairs, or use smaller circuits.",
-            part="pairs",
+class _Side(NamedTuple):
+    """What the search needs of one circuit."""
+
+    node_edges: IntArray  # (n_nodes + 1,); a leaf has none
+    edge_left: IntArray
+    edge_right: IntArray
+    is_edge: ByteArray  # (n_edges,) whether its weight is positive, in some component
+    edge_cells: WordArray  # (n_edges, n_words) for every column the cells that are possible
+    node_from: IntArray  # (n_nodes,) first word with a column of the node
+    node_to: IntArray  # (n_nodes,) last such word, plus one
+    leaf_first: IntArray  # (n_leaves + 1,) where the cells of each leaf begin
+    is_cell: ByteArray  # (n_leaf_cells,) whether it is possible, in some component
+    low: WordArray  # (n_words,) the lowest bits of all fields
+    guard: WordArray  # (n_words,) their highest bits, beyond all cells
+
+
+class _Fields(NamedTuple):
+    """Where the cells of every column are in words of bits; a field has a bit more, which is 0.
+
+    Columns lie as in the vtree. Where there are more cells than bits, several share one.
+    """
+
+    word: IntArray  # (n_columns,)
+    first: IntArray  # (n_columns,) the lowest bit
+    width: IntArray  # (n_columns,) bits of cells
+    low: WordArray  # (n_words,) the lowest bits of all fields
+    guard: WordArray  # (n_words,) their highest bits, beyond all cells
+
+
+def _fields_of(circuit: ColumnCircuit) -> _Fields:
+    order = circuit.vtree.order
+    width = np.minimum([column.n_cells for column in circuit.columns], WORD - 1).astype(np.int32)
+    word, first = np.zeros_like(width), np.zeros_like(width)
+    at = bit = 0
+    for place in order.tolist():
+        if bit + width[place] + 1 > WORD:
+            at, bit = at + 1, 0
+        word[place], first[place] = at, bit
+        bit += int(width[place]) + 1
+    low, guard = np.zeros((2, at + 1), dtype=np.uint64)
+    one = np.uint64(1)
+    np.bitwise_or.at(low, word, one << first.astype(np.uint64))
+    np.bitwise_or.at(guard, word, one << (first + width).astype(np.uint64))
+    return _Fields(word, first, width, low, guard)
+
+
+def _side(circuit: ColumnCircuit) -> _Side:
+    if "_side" not in circuit.__dict__:
+        circuit.__dict__["_side"] = _made_side(circuit)
+    found: _Side = circuit.__dict__["_side"]
+    return found
+
+
+def _made_side(circuit: ColumnCircuit) -> _Side:
+    fields, n_leaves, vtree = _fields_of(circuit), circuit.n_leaves, circuit.vtree
+    one = np.uint64(1)
+    column, n_words = circuit.leaf_column, len(fields.low)
+    leaf_first = circuit.leaf_first
+    node_cells = np.zeros((circuit.n_nodes, n_words), dtype=np.uint64)
+    node_cells[:n_leaves] = ~np.uint64(0)
+    all_cells = ((one << fields.width.astype(np.uint64)) - one) << fields.first.astype(np.uint64)
+    leaf = np.arange(n_leaves)
+    node_cells[leaf, fields.word[column]] &= ~all_cells[column]
+    is_cell: AnyArray = np.any(circuit.leaf_log_p > -np.inf, axis=1)
+    owner = np.repeat(leaf, np.diff(leaf_first))[is_cell]
+    own = column[owner]
+    cell = np.flatnonzero(is_cell) - leaf_first[owner]
+    n_cells = np.diff(leaf_first)[owner]
+    bit = fields.first[own] + cell * fields.width[own] // n_cells
+    np.bitwise_or.at(node_cells, (owner, fields.word[own]), one << bit.astype(np.uint64))
+    is_edge = np.any(circuit.edge_log_theta > -np.inf, axis=1).astype(np.uint8)
+    edge_cells = np.zeros((circuit.n_edges, n_words), dtype=np.uint64)
+    no_edges = np.zeros(n_leaves, dtype=np.int32)
+    node_edges = np.concatenate([no_edges, circuit.sum_edges])
+    _fill_cells(
+        n_leaves, node_edges, circuit.edge_left, circuit.edge_right, is_edge, node_cells, edge_cells
+    )
+    in_order, (first, last) = fields.word[vtree.order], vtree.node_span
+    return _Side(
+        node_edges,
+        circuit.edge_left,
+        circuit.edge_right,
+        is_edge,
+        edge_cells,
+        in_order[first][circuit.node_vtree],
+        in_order[last - 1][circuit.node_vtree] + np.int32(1),
+        leaf_first,
+        is_cell.astype(np.uint8),
+        fields.low,
+        fields.guard,
+    )
+
+
+@kernel
+def _fill_cells(
+    n_leaves: int,
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    is_edge: ByteArray,
+    node_cells: WordArray,
+    edge_cells: WordArray,
+) -> None:
+    """Which cells are possible in edges and sums, from those of the leaves up."""
+    for n in range(n_leaves, len(node_cells)):
+        for e in range(node_edges[n], node_edges[n + 1]):
+            if is_edge[e]:
+                for w in range(edge_cells.shape[1]):
+                    cells = node_cells[edge_left[e], w] & node_cells[edge_right[e], w]
+                    edge_cells[e, w] = cells
+                    node_cells[n, w] |= cells
+
+
+def _found(
+    p: ColumnCircuit, q: ColumnCircuit, max_pairs: int, query: str
+) -> tuple[IntArray, IntArray]:
+    """The pairs of nodes: that of p, that of q, and the last edge, plus one; children first.
+
+    Of the edges: the left and the right pair, the edge of p, and that of q.
+    """
+    sides = _side(p), _side(q)
+    frames = np.full((p.vtree.depth + 1, 5), NONE, dtype=np.int64)
+    max_steps = int(allowed_seconds() * STEPS_PER_SECOND)
+    room = min(p.n_edges + q.n_edges + p.n_leaves + q.n_leaves + 2, max_pairs)
+    while True:
+        keys = np.zeros(2 ** (3 * room // 2).bit_length(), dtype=np.int64)
+        numbers = np.empty(len(keys), dtype=np.int32)
+        pairs = np.empty((3, room), dtype=np.int32)
+        edges, open_edges = np.empty((2, 4, room), dtype=np.int32)
+        n_pairs, n_edges = _find_pairs(
+            *sides,
+            p.n_leaves,
+            max_steps,
+            frames,
+            keys,
+            numbers,
+            open_edges,
+            pairs,
+            edges,
         )
-    owner = np.repeat(np.arange(len(nodes)), n_each)
-    within = np.arange(len(owner)) - np.repeat(np.cumsum(n_each) - n_each, n_each)
-    edge_p = p.sum_edges[own_p][owner] + within // n_q[owner]
-    edge_q = q.sum_edges[own_q][owner] + within % n_q[owner]
-    return owner, edge_p, edge_q
+        if n_pairs >= 0:
+            return pairs[:, :n_pairs], edges[:, :n_edges]
+        if n_pairs == TOO_LONG or room == max_pairs:
+            raise _limit_reached(p, q, query, max_pairs, n_pairs == TOO_LONG, frames, keys)
+        room = min(4 * room, max_pairs)  # starting again costs at most a third
 
 
-def _find(nodes: AnyArray, pairs: AnyArray) -> AnyArray:
-    """The places of pairs among nodes, which are sorted and hold all of them."""
-    if not len(nodes):
-        return np.zeros(0, dtype=np.int64)
-    width = int(max(nodes[:, 1].max(), 0)) + 1
-    return np.searchsorted(nodes[:, 0] * width + nodes[:, 1], pairs[:, 0] * width + pairs[:, 1])
+def _limit_reached(
+    p: ColumnCircuit,
+    q: ColumnCircuit,
+    query: str,
+    max_pairs: int,
+    is_long: bool,
+    frames: AnyArray,
+    keys: AnyArray,
+) -> SizeLimitError:
+    """The error of a search that met a limit, with the vtree node whose sums have most edges."""
+    met = np.concatenate([_nodes_of(keys[keys > 0]), frames[frames[:, 0] != NONE, :2]])
+    n, m = met[met[:, 0] >= p.n_leaves].T
+    weight = np.diff(p.sum_edges)[n - p.n_leaves] * np.diff(q.sum_edges)[m - q.n_leaves].astype(
+        float
+    )
+    v = int(np.bincount(p.node_vtree[n], weight).argmax())
+    first, last = (int(span[v]) for span in p.vtree.node_span)
+    part = tuple(int(place) for place in p.vtree.order[first:last])
+    names: Sequence[str] = [p.columns.names[place] for place in part]
+    limit = f"more than max_pairs = {max_pairs} pairs of nodes or edges"
+    advice = "Allow more with max_pairs; a pair takes about 60 bytes."
+    if is_long:
+        limit = f"longer than {allowed_seconds():g} s"
+        advice = f"Allow more time with {SECONDS_VARIABLE}."
+    return SizeLimitError(
+        f"{query} needs {limit} for circuits with {p.n_edges} and {q.n_edges} edges, most of it "
+        f"for their sums over {in_the_middle(', '.join(names), 60)}.",
+        advice,
+        part=part,
+    )
+
+
+@kernel
+def _find_pairs(
+    p: _Side,
+    q: _Side,
+    n_leaves: int,
+    max_steps: int,
+    frames: AnyArray,
+    keys: AnyArray,
+    numbers: IntArray,
+    open_edges: IntArray,
+    pairs: IntArray,
+    edges: IntArray,
+) -> tuple[int, int]:
+    """Fill `pairs` and `edges`; returns how many there are.
+
+    NONE twice without enough room, TOO_LONG twice after `max_steps` comparisons of two edges.
+
+    A frame is a pair whose edges are being found: its two nodes, the two edges it has come to, and
+    where its own edges start among those of all open frames. Frames are closed from the top, so
+    the edges of a pair end up side by side, after those of all pairs below it. `keys` and `numbers`
+    are a table of the pairs met: zero is a free place.
+
+    One function, and no list that grows, because the compiler counts references to arrays that are
+    handed on or replaced within a loop: that takes twice as long, and shorter functions five times.
+    """
+    (
+        p_edges,
+        p_left,
+        p_right,
+        p_is_edge,
+        p_cells,
+        node_from,
+        node_to,
+        p_first,
+        p_is_cell,
+        low,
+        guard,
+    ) = p
+    q_edges, q_left, q_right, q_is_edge, q_cells, _, _, q_first, q_is_cell, _, _ = q
+    room = pairs.shape[1]
+    n_keys = n_pairs = n_edges = n_open = n_steps = 0
+    below_n, below_m = len(p_edges) - 2, len(q_edges) - 2  # the pair to open next
+    depth = -1
+    number = DEAD
+    while depth >= 0 or below_n != NONE:
+        if below_n != NONE:
+            depth += 1
+            frames[depth, 0], frames[depth, 1] = below_n, below_m
+            frames[depth, 2], frames[depth, 3] = p_edges[below_n], q_edges[below_m]
+            frames[depth, 4] = n_open
+            below_n = NONE
+        n, m, e, f = frames[depth, 0], frames[depth, 1], frames[depth, 2], frames[depth, 3]
+        last_e, last_f = p_edges[n + 1], q_edges[m + 1]
+        is_possible = False
+        if n < n_leaves:
+            shift = q_first[m] - p_first[n]
+            for cell in range(p_first[n], p_first[n + 1]):
+                if p_is_cell[cell] and q_is_cell[cell + shift]:
+                    is_possible = True
+                    break
+        else:
+            while e < last_e and below_n == NONE:
+                first_f = f
+                while f < last_f and p_is_edge[e]:
+                    is_excluded = not q_is_edge[f]
+                    for w in range(node_from[n], node_to[n]):
+                        # A field without a common cell borrows its guard, which is 0 then.
+                        common = (p_cells[e, w] & q_cells[f, w]) | guard[w]
+                        if (common - low[w]) & guard[w] != guard[w]:
+                            is_excluded = True
+                            break
+                    if not is_excluded:
+                        left = _number(p_left[e], q_left[f], keys, numbers)
+                        if left == NONE:
+                            below_n, below_m = p_left[e], q_left[f]
+                            break
+                        if left != DEAD:
+                            right = _number(p_right[e], q_right[f], keys, numbers)
+                            if right == NONE:
+                                below_n, below_m = p_right[e], q_right[f]
+                                break
+                            if right != DEAD:
+                                if n_open + n_edges == room:
+                                    return NONE, NONE
+                                open_edges[0, n_open], open_edges[1, n_open] = left, right
+                                open_edges[2, n_open], open_edges[3, n_open] = e, f
+                                n_open += 1
+                    f += 1
+                n_steps += 1 + f - first_f
+                if n_steps > max_steps:
+                    return TOO_LONG, TOO_LONG
+                if below_n == NONE:
+                    e += 1
+                    f = np.int64(q_edges[m])
+            if below_n != NONE:  # come back to these two edges once it is known
+                frames[depth, 2], frames[depth, 3] = e, f
+                continue
+
+        number = DEAD
+        start = frames[depth, 4]
+        if n_keys == room:
+            return NONE, NONE
+        if is_possible or n_open > start:
+            for g in range(start, n_open):
+                for column in range(4):
+                    edges[column, n_edges] = open_edges[column, g]
+                n_edges += 1
+            n_open = start
+            pairs[0, n_pairs], pairs[1, n_pairs], pairs[2, n_pairs] = n, m, n_edges
+            number = n_pairs
+            n_pairs += 1
+        slot = _slot(n, m, keys)
+        keys[slot], numbers[slot] = _key(n, m), number
+        n_keys += 1
+        depth -= 1
+    return (n_pairs, n_edges) if number != DEAD else (0, 0)  # the pair of the roots comes last
+
+
+# A table from pairs of nodes to numbers
+
+
+@kernel
+def _number(n: int, m: int, keys: AnyArray, numbers: IntArray) -> int:
+    """The product's node for a pair, DEAD if it has none, or NONE if the pair was not met yet."""
+    slot = _slot(n, m, keys)
+    return numbers[slot] if keys[slot] != 0 else NONE
+
+
+def _nodes_of(keys: AnyArray) -> AnyArray:
+    """The pairs of nodes, `(n_keys, 2)`, of numbers from `_key`."""
+    return np.stack([(keys - 1) >> 31, (keys - 1) & (2**31 - 1)], axis=1)
+
+
+@kernel
+def _key(n: int, m: int) -> int:
+    """A number above zero for a pair."""
+    return int((np.int64(n) << 31) + np.int64(m) + 1)
+
+
+@kernel
+def _slot(n: int, m: int, keys: AnyArray) -> int:
+    """Where a pair is, or should be put."""
+    key = _key(n, m)
+    # Nodes are below 2**31 and the factors below 2**32: no product leaves int64.
+    mixed = (np.int64(n) * 2654435761) ^ (np.int64(m) * 1597334677)
+    slot = (mixed ^ (mixed >> 23)) & (len(keys) - 1)
+    while keys[slot] != 0 and keys[slot] != key:
+        slot = (slot + 1) & (len(keys) - 1)
+    return int(slot)

@@ -44,11 +44,13 @@ def given_row(
 def normalized(circuit: ColumnCircuit) -> tuple[ColumnCircuit | None, float]:
     """The circuit whose leaves, sums and weights add up to one; and the log of what it did.
 
+    That is also told by `log_total`, which is 0 in the result.
+
     Components that add up to nothing are left out, and so are edges that no component takes; None
     if nothing is left.
     """
     first = circuit.leaf_first
-    totals = _log_sums(circuit.leaf_log_p, first[:-1])
+    totals = log_sums(circuit.leaf_log_p, first[:-1])
     values = up(circuit, _by_column(circuit, totals))
     log_theta = np.empty_like(circuit.edge_log_theta)
     for v in np.flatnonzero(circuit.vtree.node_var == NONE).tolist():
@@ -61,11 +63,12 @@ def normalized(circuit: ColumnCircuit) -> tuple[ColumnCircuit | None, float]:
     if log_p == -np.inf:
         return None, log_p
     leaf_log_p = _difference(circuit.leaf_log_p, np.repeat(totals, np.diff(first), axis=0))
-    made = replace(circuit, leaf_log_p=leaf_log_p, edge_log_theta=log_theta)
-    return pruned(made.with_weights(log_weight)), log_p
+    made = replace(circuit, leaf_log_p=leaf_log_p, edge_log_theta=log_theta, log_total=0.0)
+    return pruned(made.with_weights(log_weight)), log_p + circuit.log_total
 
 
-def _log_sums(logs: FloatArray, first: AnyArray) -> FloatArray:
+def log_sums(logs: FloatArray, first: AnyArray) -> FloatArray:
+    """The logs of the sums over runs of rows that begin at `first`."""
     top = np.maximum.reduceat(logs, first, axis=0)
     top = np.where(top == -np.inf, 0.0, top)
     widths = np.diff(np.append(first, len(logs)))

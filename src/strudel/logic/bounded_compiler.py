@@ -19,15 +19,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from strudel._memory import total_memory
+from strudel._memory import SECONDS_VARIABLE, allowed_seconds, total_memory
 from strudel.errors import SizeLimitError, in_the_middle
 from strudel.logic.events import Event, children_first
 from strudel.logic.pysdd_compiler import MAX_ELEMENTS, LargeStep, compile_with_pysdd
 from strudel.logic.sdd import Sdd
 from strudel.trees.vtree import Vtree
 
-VARIABLE = "STRUDEL_COMPILE_SECONDS"
-SECONDS = 60.0
 MOST_BYTES = 2**31  # of the process, or a quarter of the memory
 ARRAYS = ("node_vtree", "node_start", "element_prime", "element_sub", "root")
 
@@ -46,13 +44,6 @@ def compile_bounded(event: Event, vtree: Vtree, place: Mapping[str, int]) -> Sdd
         return compile_with_pysdd(event, vtree, place, max_seconds=allowed_seconds())
     except LargeStep:
         return _compile_apart(event, vtree, place)
-
-
-def allowed_seconds() -> float:
-    """How long one compilation or product may take: a minute, or what the environment says."""
-    with suppress(KeyError, ValueError):
-        return float(os.environ[VARIABLE])
-    return SECONDS
 
 
 def _compile_apart(event: Event, vtree: Vtree, place: Mapping[str, int]) -> Sdd:
@@ -98,7 +89,8 @@ def _compile_apart(event: Event, vtree: Vtree, place: Mapping[str, int]) -> Sdd:
     raise SizeLimitError(
         f"The event cannot be compiled on the vtree of this model: its part "
         f"{in_the_middle(repr(part), 90)} {why}.",
-        f"Split it, ask about fewer variables at a time, or allow more time with {VARIABLE}.",
+        "Split it, ask about fewer variables at a time, or allow more time with "
+        f"{SECONDS_VARIABLE}.",
         part=part,
     )
 
