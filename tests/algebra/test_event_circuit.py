@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from column_circuits import column_circuits, joint_of, states_of
+from formulas import need_pysdd
 from strategies import examples
 from strudel.algebra.event_circuit import at_bounds, event_circuit, given_event
 from strudel.circuits.products import product
@@ -83,6 +84,7 @@ def circuits_and_events(draw):
 @given(circuits_and_events())
 @examples(80)
 def test_events_agree_with_the_table_of_all_states(asked):
+    need_pysdd()
     circuit, event = asked
     fine = at_bounds(circuit, event)
     joint = joint_of(fine)

@@ -33,7 +33,7 @@ TRAIN, VALID = kinds(0, 400), kinds(1, 150)
 
 def grown():
     search = SearchOptions(max_splits=12, patience=12)
-    return grow(pack_columns(TRAIN), pack_columns(VALID), search=search)[1]
+    return grow(pack_columns(TRAIN), pack_columns(VALID), search=search).growing
 
 
 def searched(prefixes=(0, 4, 12), **params):
