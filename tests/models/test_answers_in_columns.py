@@ -116,7 +116,6 @@ EVIDENCE = [
     ({"size": ["S", "M"]}, lambda r: r["size"] in "SM"),
     ({"flag": 0, "when": ("2021-01-01", None)}, lambda r: not r["flag"] and r["when"].year == 2021),
     ({"when": (None, "2020-12-31"), "smoker": None}, lambda r: r["when"].year == 2020),
-    ({"age>=40": 1, "smoker=yes": 0}, lambda r: r["age"] >= 40 and r["smoker"] == "no"),
     ({}, lambda r: True),
 ]
 
@@ -137,9 +136,6 @@ def test_marginals_by_value(model, joint, given, holds):
         for value, key in key_of.items():
             p = mass(joint, lambda r, v=value, n=name: holds(r) and r[n] == v) / total
             assert found[name].get(value, found[name].get(key)) == approx(p, abs=1e-12)
-    bits = np.asarray(found)
-    assert bits.shape == (model.n_vars,)
-    assert bits[1] == approx(mass(joint, lambda r: holds(r) and r["age"] >= 40) / total)
 
 
 EVENTS = [
@@ -229,8 +225,6 @@ def test_answers_come_in_frames_of_the_kind_that_was_learned_from(model, kind):
     drawn = sample(model, 20, random_state=0)
     assert type(drawn) is type(MAKERS[kind](people(0, 1)))
     assert np.isfinite(log_likelihood(model, drawn)).all()
-    plain = sample(model.with_table_code(None), 20, random_state=0)
-    assert np.array_equal(model.table_code.encode(drawn), plain)
 
 
 def test_completions_keep_what_is_given_and_fill_the_rest(model, joint):
@@ -318,8 +312,6 @@ def test_marginal_map_and_information_of_columns(model, joint):
         ({"age": (None, -500)}, "No value of column 'age' seen at fit is below -500"),
         ({"age": (500, 600)}, "No value of column 'age' seen at fit is from 500 to below 600"),
         ({"when": "soon"}, "Expected a date such as '2020-01-31', but found 'soon'"),
-        ({"age": (30, 40), "age>=60": 1}, "given contradicts itself"),
-        ({"age>=40": 2}, "must be 0 or 1, but is 2"),
         ({99: 1}, "given names 99"),
         ({"colour": []}, "No value of column 'colour'"),
         (pd.DataFrame({"aeg": [3]}), "and has 'aeg' instead. Is 'aeg' 'age'?"),
@@ -368,7 +360,7 @@ def test_a_column_is_no_event_until_compared(model):
         with pytest.raises(TypeError, match="compare"):
             use()
     assert "number with '<30'" in repr(x["age"])
-    with pytest.raises(ValueError, match=r"no column 'aeg'\. Did you mean 'age'"):
+    with pytest.raises(ValueError, match=r"'aeg', which is not a column\. Did you mean 'age'"):
         x["aeg"]
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strudel.queries.variable_probabilities import marginal_probabilities
 
 from formulas import event_of_truth, holds, random_truth
 from joint import (
@@ -27,6 +26,7 @@ from joint import (
 )
 from strategies import examples, random_mixture
 from strudel.circuits.compile import compile_factorized
+from strudel import marginal_probabilities
 from strudel.errors import CircuitPropertyError, SearchLimitWarning
 from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import learn_structure

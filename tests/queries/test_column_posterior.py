@@ -77,7 +77,7 @@ def test_quantiles_of_many_rows_invert_the_cumulative_probability(model, name):
             before = float(np.nextafter(x, -np.inf))  # the smallest number that has as much
             assert cdf(model, name, before, row) < level + 1e-9
             assert cdf(model, name, float(x), row) >= level - 1e-9
-    assert np.array_equal(quantile(model, name, levels, rows[:3]), found[:3])
+    assert quantile(model, name, levels, rows[:3]) == pytest.approx(found[:3], rel=1e-12)
 
 
 def test_parts_of_cells_stand_for_themselves_by_their_median(model):
@@ -162,7 +162,8 @@ def test_what_has_no_numbers_is_refused(model):
         cdf(model, "when", float("nan"))
     with pytest.raises(ValueError, match=r"up to 1e\+150, but 'income' is -inf"):
         posterior(model, "income", {"income": -np.inf})
-    assert (cdf(model, "income", 1.7e308), pdf(model, "income", -1.7e308)) == (1.0, 0.0)
+    assert cdf(model, "income", 1.7e308) == pytest.approx(1.0)
+    assert pdf(model, "income", -1.7e308) == 0.0
     with pytest.raises(ValueError, match="above 0 and below 1"):
         quantile(model, "age", 1.0)
     with pytest.raises(ValueError, match="Did you mean 'age'"):

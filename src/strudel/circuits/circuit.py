@@ -168,6 +168,7 @@ class Circuit(Shown):
             )
         made = object.__new__(Circuit)
         made.__dict__.update(self.__dict__)  # the same arrays, and what is known of them by now
+        made.__dict__.pop("_folded", None)  # but for what it is over other columns
         made.__dict__["feature_names"] = names if code is None else CodedNames(code)
         return made
 

@@ -40,9 +40,9 @@ class ColumnTerm:
     >>> model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
     >>> x = variables(model)
     >>> x["x1"] >= 40
-    Event("'x1>=40'")
+    Event('x1 >= 40')
     >>> x["x0"].isin(["red", "green"])
-    Event("~'x0=blue'")
+    Event('x0 in {green, red}')
     """
 
     def __init__(self, column: CodedColumn, names: Sequence[str]) -> None:

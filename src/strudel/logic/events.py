@@ -54,6 +54,7 @@ class Event:
 
     Examples
     --------
+    >>> from strudel import variables
     >>> x = variables(["a", "b", "c"])
     >>> event = x["a"] & ~x["b"] | x["c"]
     >>> event
@@ -385,6 +386,7 @@ def at_least(k: int, events: Iterable[Any]) -> Event:
 
     Examples
     --------
+    >>> from strudel import variables
     >>> at_least(2, variables(["x0", "x1", "x2"])).holds([[1, 0, 1], [0, 0, 1]])
     array([ True, False])
     """
@@ -397,6 +399,7 @@ def at_most(k: int, events: Iterable[Any]) -> Event:
 
     Examples
     --------
+    >>> from strudel import variables
     >>> at_most(1, variables(["x0", "x1", "x2"])).holds([[1, 0, 1], [0, 0, 1]])
     array([False,  True])
     """
@@ -409,6 +412,7 @@ def exactly(k: int, events: Iterable[Any]) -> Event:
 
     Examples
     --------
+    >>> from strudel import variables
     >>> exactly(1, variables(["x0", "x1", "x2"])).holds([[1, 0, 1], [0, 0, 1]])
     array([False,  True])
     """
@@ -427,6 +431,7 @@ def less_than(a: Any, b: Any) -> Event:
 
     Examples
     --------
+    >>> from strudel import variables
     >>> x = variables(["x0", "x1", "x2", "x3"])
     >>> less_than([x[0], x[1]], [x[2], x[3]]).holds([[0, 1, 1, 0], [1, 0, 1, 0]])
     array([ True, False])

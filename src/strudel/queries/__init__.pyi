@@ -30,10 +30,10 @@ from .sampling import sample as sample
 # in the columns of a table
 from .column_pairs import correlations as correlations
 from .column_pairs import Correlations as Correlations
-from .surprise import surprise as surprise
-from .surprise import Surprise as Surprise
-from .compare import compare as compare
-from .compare import Comparison as Comparison
+from .unusual_rows import surprise as surprise
+from .unusual_rows import Surprise as Surprise
+from .comparison import compare as compare
+from .comparison import Comparison as Comparison
 from .columns.pair_check import check as check
 from .columns.pair_check import Check as Check
 from .columns.known_columns import of_all_rows as of_all_rows

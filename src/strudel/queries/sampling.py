@@ -78,7 +78,7 @@ def sample(
     True
     >>> sample(circuit, 2, given={"X1": 1, "X2": 0, "X3": 1}, random_state=0)
     array([[1, 0, 1, 0],
-           [1, 0, 1, 1]], dtype=uint8)
+           [1, 0, 1, 0]], dtype=uint8)
     """
     asked = ask(model, given)
     columns = asked.circuit.columns

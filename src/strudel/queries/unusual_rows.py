@@ -79,7 +79,7 @@ def surprise(
     >>> from strudel.queries import surprise
     >>> found = surprise(figure_1_circuit(), [[1, 1, 1, 0], [0, 1, 0, 0]])
     >>> found.percentile.round(1)
-    array([0.6, 0. ])
+    array([0.7, 0. ])
     >>> found.column_log_probability[0].round(2)  # log p(X1 | X2, X3, X4) and so on
     array([-0.92, -0.11, -0.22, -0.22])
     """
