@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -262,3 +262,39 @@ def _why_not_logs(name: str, logs: FloatArray) -> str | None:
     if not np.all(logs <= LARGEST_LOG):  # nan is not, either
         return f"the logs of the {name} must be numbers up to {LARGEST_LOG:g}, or -inf"
     return None
+
+
+Model: TypeAlias = Circuit | Mixture
+
+
+def structure_of(model: Model) -> Circuit:
+    """The circuit itself, or the structure that all components share."""
+    return model.structure if isinstance(model, Mixture) else model
+
+
+class Part(NamedTuple):
+    """The components of a model, on one structure."""
+
+    structure: Circuit
+    edge_log_theta: FloatArray  # (n_edges, n_components)
+    theta: FloatArray  # for passes: (1, n_edges) of a circuit, else `Mixture.theta_lanes`
+    is_moderate: AnyArray  # (n_components,) whether passes lose no digits of the parameters
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return self.edge_log_theta.shape[1]
+
+
+def part_of(model: Model) -> Part:
+    """The components of a model; a circuit is a single one."""
+    if isinstance(model, Mixture):
+        return Part(model.structure, model.edge_log_theta, model.theta_lanes, model.is_moderate)
+    column = model.edge_log_theta[:, np.newaxis]
+    with np.errstate(over="ignore"):  # such circuits are evaluated in logs
+        return Part(model, column, model.theta[np.newaxis], are_moderate(column))
+
+
+def log_weights_of(model: Model) -> FloatArray:
+    """The logs of the components' weights; a circuit has weight 1."""
+    return model.log_weight if isinstance(model, Mixture) else np.zeros(1)

@@ -32,10 +32,12 @@ from strudel.circuits.passes import (
     working_memory,
 )
 from strudel.data.validation import slices
+from strudel.errors import NoValueError
 from strudel.tables.evidence import Evidence
 
 FEW_VALUES = 2**17  # of edges, rows and components together: not worth a kernel
 BLOCK_VALUES = 2**21  # of nodes or leaves, rows and components, in memory at a time
+IMPOSSIBLE = "has probability zero under the model, so it cannot be conditioned on."
 
 
 class LeafRows(NamedTuple):
@@ -363,3 +365,14 @@ def _flows_in_lanes(
                 is_lost[row, c] = lost >> b & 1
                 for l in range(n_leaves):
                     flows[row, c, l] = flow[l, b]
+
+
+def raise_if_impossible(log_given: AnyArray, first_row: int = 0) -> None:
+    """Refuse to condition on evidence of probability zero; rows count from `first_row`."""
+    impossible = np.flatnonzero(log_given == -np.inf)
+    if len(impossible):
+        raise NoValueError(
+            f"Row {first_row + impossible[0]} of the evidence {IMPOSSIBLE}",
+            "Set some of its values to NaN.",
+            column="",
+        )

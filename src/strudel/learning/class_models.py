@@ -43,6 +43,7 @@ from sklearn.linear_model import LogisticRegression
 
 from strudel._compiling import NO_LIMIT, Clock
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
+from strudel.circuits.bit_likelihood import class_logs, class_logs_of_joint
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
 from strudel.circuits.flows import compute_flows
@@ -53,7 +54,6 @@ from strudel.learning.mixtures.em import MixtureData, cluster_labels, train_runs
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import grow
 from strudel.learning.structural_em import circuit_with_coins
-from strudel.queries.mixture_likelihood import class_logs, class_logs_of_joint
 from strudel.queries.sampling import sample
 from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
 from strudel.tables.table_code import CodedColumn, TableCode

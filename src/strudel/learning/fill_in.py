@@ -25,11 +25,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.bit_probabilities import log_probabilities
+from strudel.circuits.mixture import Mixture, Model, as_mixture
 from strudel.learning.incomplete import ExpectedFlows, expected_flows
 from strudel.queries.columns.value_probabilities import value_probabilities
-from strudel.queries.marginal import log_marginal
-from strudel.queries.model import Model
 from strudel.tables.coded_column import CodedColumn
 from strudel.tables.columns import RawColumn, read_columns
 from strudel.tables.encoder import take_rows
@@ -266,7 +265,7 @@ def _models_without(
         return [model] * n_folds
     every = as_mixture(model)
     if np.isneginf(every.edge_log_theta).any():  # rows that cannot be have no flows
-        fold = np.where(log_marginal(every, rows) > -np.inf, fold, n_folds)
+        fold = np.where(log_probabilities(every, rows, QUERY) > -np.inf, fold, n_folds)
     flows = [
         expected_flows(
             every, rows[own], sample_weight=None if sample_weight is None else sample_weight[own]

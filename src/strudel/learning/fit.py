@@ -22,7 +22,7 @@ from strudel._numba import use_threads
 from strudel._types import ByteArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import flow_log_likelihood
-from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.mixture import Mixture, Model, as_mixture
 from strudel.data.argument_checks import BYTES_OF_A_SPLIT, check_fits
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.lazy import is_lazy
@@ -48,7 +48,6 @@ from strudel.learning.prepared_rows import (
 from strudel.learning.progress import History, MixtureHistory, Reporter, finish_with, kept_in
 from strudel.learning.search.learn_structure import Grown
 from strudel.learning.structural_em import Learned, learn_incomplete, refit_circuit
-from strudel.queries.model import Model
 from strudel.queries.sampling import sample
 
 # Shares of the time: learning from real rows, and fitting the mixture; the rest is for the search

@@ -37,10 +37,10 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.passes import decode, distinct_rows, encode
 from strudel.circuits.properties import check_properties
+from strudel.circuits.walks import raise_if_impossible
 from strudel.data.bits import BitMatrix, exact_weights, pack_rows
 from strudel.data.validation import check_evidence, check_sample_weight
 from strudel.learning.mixtures.em_steps import Prior, log_parameters, uniform_prior
-from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 
 N_PARTS = 16  # of the rows, for the threads to share

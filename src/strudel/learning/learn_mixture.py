@@ -42,9 +42,11 @@ import numpy as np
 from strudel._compiling import Clock, now
 from strudel._torch import has_torch
 from strudel._types import FloatArray
+from strudel.circuits.bit_likelihood import rows_log_likelihood, rows_responsibilities
+from strudel.circuits.bit_probabilities import log_probabilities
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_column_tree
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, Model
 from strudel.circuits.passes import encode
 from strudel.data.bits import merge_equal_rows
 from strudel.errors import AlikeComponentsWarning
@@ -96,10 +98,6 @@ from strudel.learning.structural_em import (
     with_known_shares,
 )
 from strudel.queries.columns.pair_check import check_codes
-from strudel.queries.likelihood import rows_log_likelihood
-from strudel.queries.mixture_likelihood import rows_responsibilities
-from strudel.queries.model import Model
-from strudel.queries.probabilities import log_probabilities
 from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
 from strudel.trees.column_tree import learn_column_tree, strong_part
 from strudel.trees.vtree import Vtree

@@ -22,8 +22,10 @@ from strudel._names import names_of
 from strudel._numba import use_threads
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.algebra.products import multiply
+from strudel.circuits.bit_likelihood import rows_log_likelihood
+from strudel.circuits.bit_probabilities import log_probabilities
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, Model
 from strudel.circuits.passes import UNKNOWN, decode, encode
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import check_partial, check_sample_weight
@@ -42,9 +44,6 @@ from strudel.learning.structural_em import (
     with_coins,
 )
 from strudel.logic.event_compiler import compile_event, event_circuit
-from strudel.queries.likelihood import rows_log_likelihood
-from strudel.queries.model import Model
-from strudel.queries.probabilities import log_probabilities
 from strudel.tables.encoder import (
     TableEncoder,
     fitted_encoder,

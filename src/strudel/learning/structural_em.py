@@ -34,10 +34,12 @@ from strudel._compiling import Clock
 from strudel._names import names_of
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
+from strudel.circuits.bit_likelihood import rows_responsibilities
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree
-from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.mixture import Mixture, Model, as_mixture
 from strudel.circuits.passes import UNKNOWN, decode
+from strudel.circuits.walks import raise_if_impossible
 from strudel.data.bits import BitMatrix, exact_weights, pack_columns
 from strudel.errors import NothingKnownWarning
 from strudel.learning.incomplete import (
@@ -59,9 +61,6 @@ from strudel.learning.mixtures.em import STRENGTHS, TRAINING_STRENGTH, fit_mixtu
 from strudel.learning.mixtures.em_steps import Prior, uniform_prior
 from strudel.learning.options import MixtureOptions
 from strudel.learning.progress import MixtureHistory
-from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.mixture_likelihood import rows_responsibilities
-from strudel.queries.model import Model
 from strudel.tables.column_codes import ColumnCode, complete_columns
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.column_tree import learn_column_tree

@@ -19,13 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from strudel._types import AnyArray, FloatArray
+from strudel._types import FloatArray
 from strudel.algebra.event_circuit import given_event
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.fold import folded
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.reweigh import normalized
+from strudel.circuits.walks import IMPOSSIBLE as IMPOSSIBLE
+from strudel.circuits.walks import raise_if_impossible as raise_if_impossible
 from strudel.data.validation import read_named_rows
 from strudel.errors import NoValueError
 from strudel.logic.column_classes import column_leaves, conjunction_of
@@ -36,7 +38,6 @@ from strudel.tables.evidence import Evidence, evidence_of, evidence_of_regions, 
 
 LEAST = 1e-6  # of the rows of a cell have a value, whatever was seen
 N_RECENT = 4  # circuits given something that a circuit remembers
-IMPOSSIBLE = "has probability zero under the model, so it cannot be conditioned on."
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,14 +235,3 @@ def component_posterior(circuit: ColumnCircuit, logs: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore"):
         share = np.exp(joint - joint.max(axis=1, keepdims=True))
         return np.asarray(share / share.sum(axis=1, keepdims=True))
-
-
-def raise_if_impossible(log_given: AnyArray, first_row: int = 0) -> None:
-    """Refuse to condition on evidence of probability zero; rows count from `first_row`."""
-    impossible = np.flatnonzero(log_given == -np.inf)
-    if len(impossible):
-        raise NoValueError(
-            f"Row {first_row + impossible[0]} of the evidence {IMPOSSIBLE}",
-            "Set some of its values to NaN.",
-            column="",
-        )

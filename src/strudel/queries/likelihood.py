@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._torch import find_device
-from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.circuits.flows import flow_log_likelihood
-from strudel.circuits.mixture import Mixture, as_mixture
-from strudel.circuits.properties import check_properties
-from strudel.data.bits import pack_columns
-from strudel.data.validation import check_binary, check_evidence, check_partial, slices
-from strudel.errors import CircuitPropertyError
+from strudel._types import FloatArray
+from strudel.circuits.bit_likelihood import rows_log_likelihood as rows_log_likelihood
+from strudel.data.validation import check_binary, check_evidence, check_partial
 from strudel.queries.arguments import log_density_in
 from strudel.queries.by_block import by_block
-from strudel.queries.mixture_likelihood import mixture_flow_log_likelihood
-from strudel.queries.model import Model, model_of, structure_of
-from strudel.queries.probabilities import log_probabilities
+from strudel.queries.model import Model, model_of
 from strudel.tables.table_code import coded_table
-
-BLOCK_CELLS = 2**25  # cells packed at a time, so that a million rows need little extra memory
 
 
 @by_block("X")
@@ -87,38 +78,3 @@ def observed_log_likelihood(model: Model, X: Any) -> FloatArray:
             rows = check_evidence(X, n_vars=model.n_vars, feature_names=tuple(names or ()))
         return rows_log_likelihood(model, rows) + log_density_in(model, X)
     return rows_log_likelihood(model, check_partial(X, n_vars=model.n_vars, feature_names=names)[0])
-
-
-def rows_log_likelihood(model: Model, rows: AnyArray, device: Any = None) -> FloatArray:
-    """Log-likelihood of rows of the 0/1 variables; where values are unknown, of the known ones.
-
-    `rows` are uint8, or float64 with NaN where a value is unknown. They can be evaluated on a
-    `torch.device`.
-    """
-    check_properties(structure_of(model), "log_likelihood", "smooth", "decomposable")
-    if rows.dtype == np.uint8:
-        return _log_likelihood_of_complete(model, rows, device)
-    has_gap = np.isnan(rows).any(axis=1)
-    log_p = np.empty(len(rows))
-    if has_gap.any():
-        log_p[has_gap] = log_probabilities(model, rows[has_gap], "log_likelihood", device)
-    if not has_gap.all():
-        complete = rows[~has_gap].astype(np.uint8)
-        log_p[~has_gap] = _log_likelihood_of_complete(model, complete, device)
-    return log_p
-
-
-def _log_likelihood_of_complete(model: Model, table: ByteArray, device: Any) -> FloatArray:
-    try:
-        if device is not None:
-            from strudel.queries.flows_on_device import log_likelihood_on  # late: needs torch
-
-            return log_likelihood_on(device, as_mixture(model), table)
-        if isinstance(model, Mixture):
-            return mixture_flow_log_likelihood(model, table)
-        log_p = np.empty(len(table))
-        for rows in slices(len(table), max(512, BLOCK_CELLS // model.n_vars)):
-            log_p[rows] = flow_log_likelihood(model, pack_columns(table[rows]))
-        return log_p
-    except CircuitPropertyError:  # some row takes two edges of one sum: a real sum
-        return log_probabilities(model, table.astype(np.float64), "log_likelihood", device)

@@ -9,9 +9,9 @@ import numpy as np
 from strudel._torch import find_device
 from strudel._types import AnyArray, FloatArray
 from strudel.algebra.conditioning import condition
-from strudel.algebra.evidence import IMPOSSIBLE, absorbed_rows, said_facts
+from strudel.algebra.evidence import absorbed_rows, said_facts
+from strudel.circuits.walks import raise_if_impossible as raise_if_impossible
 from strudel.data.validation import check_evidence, read_named_rows
-from strudel.errors import NoValueError
 from strudel.logic.event_forms import is_formula
 from strudel.queries.arguments import given_rows, log_density_in
 from strudel.queries.by_block import lazily
@@ -160,14 +160,3 @@ def _conditional_of_facts(model: Model, X: Any, given: Any) -> FloatArray:
     models = [condition(model, one) for one in known]
     logs = [log_marginal(models[i % len(known)], row)[0] for i, row in enumerate(rows)]
     return np.array(logs)
-
-
-def raise_if_impossible(log_given: FloatArray, first_row: int = 0) -> None:
-    """Refuse to condition on evidence of probability zero; rows count from `first_row`."""
-    impossible = np.flatnonzero(log_given == -np.inf)
-    if len(impossible):
-        raise NoValueError(
-            f"Row {first_row + impossible[0]} of the evidence {IMPOSSIBLE}",
-            "Set some of its values to NaN.",
-            column="",
-        )

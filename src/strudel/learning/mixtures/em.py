@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
+from strudel.circuits.bit_probabilities import literal_probabilities
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.circuits.passes import UNKNOWN
@@ -45,7 +46,6 @@ from strudel.learning.mixtures.tilted import TiltedChoices, TiltedEnsemble, tilt
 from strudel.learning.options import InitParams, MixtureOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.progress import MixtureHistory, offer
-from strudel.queries.probabilities import literal_probabilities
 from strudel.tables.column_codes import ColumnCode, as_column_codes, complete_columns
 
 if TYPE_CHECKING:

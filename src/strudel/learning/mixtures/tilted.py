@@ -27,6 +27,7 @@ import numpy as np
 
 from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.bit_likelihood import rows_log_likelihood
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.normalization import normalized_parameters
@@ -50,7 +51,6 @@ from strudel.learning.mixtures.em_steps import (
     Prior,
     bag_of,
 )
-from strudel.queries.likelihood import rows_log_likelihood
 from strudel.tables.column_codes import (
     ColumnCode,
     as_column_codes,

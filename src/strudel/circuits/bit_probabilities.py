@@ -18,6 +18,7 @@ import numpy as np
 from strudel._numba import in_threads, kernel, soonest
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.evaluate import evaluate_edges
+from strudel.circuits.mixture import Model, Part, log_weights_of, part_of, structure_of
 from strudel.circuits.passes import (
     LANES,
     UNKNOWN,
@@ -34,7 +35,6 @@ from strudel.circuits.passes import (
 )
 from strudel.circuits.properties import check_properties
 from strudel.data.validation import slices
-from strudel.queries.model import Model, Part, log_weights_of, part_of, structure_of
 
 BLOCK_CELLS = 2**22  # per row and component, made at a time
 
@@ -86,7 +86,9 @@ def component_log_probabilities(
     `torch.device`, in float32 accuracy.
     """
     if device is not None:
-        from strudel.queries.passes_on_device import component_log_probabilities_on  # needs torch
+        from strudel.circuits.on_device.bit_rows import (
+            component_log_probabilities_on,  # needs torch
+        )
 
         check_properties(structure_of(model), query, "smooth", "decomposable")
         return component_log_probabilities_on(device, model, codes)

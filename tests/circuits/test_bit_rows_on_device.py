@@ -11,7 +11,7 @@ from strudel.circuits import figure_1_circuit
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # tables are small, and other tests run beside
 
-from strudel.queries import flows_on_device
+from strudel.circuits.on_device import bit_rows
 
 DEVICES = [torch.device("cpu")] + [torch.device("cuda")] * torch.cuda.is_available()
 pytestmark = [pytest.mark.compiled, pytest.mark.parametrize("device", DEVICES, ids=str)]
@@ -31,7 +31,7 @@ def model(request):
 
 @pytest.mark.parametrize("rows_at_a_time", [2**14, 7])
 def test_likelihoods_are_those_of_the_cpu(device, model, rows_at_a_time, monkeypatch):
-    monkeypatch.setattr(flows_on_device, "BLOCK_ROWS", rows_at_a_time)
+    monkeypatch.setattr(bit_rows, "BLOCK_ROWS", rows_at_a_time)
     X = np.vstack([some_rows(), 1 - some_rows(5), np.eye(10, dtype=np.uint8)])
     expected = log_likelihood(model, X)
     np.testing.assert_allclose(log_likelihood(model, X, device=device), expected, rtol=1e-5)

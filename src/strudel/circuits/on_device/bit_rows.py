@@ -1,34 +1,47 @@
-"""Likelihood of complete rows under all components of a mixture, on a device of torch.
+"""Log-probabilities of rows of 0 and 1 on a device of torch, in float32 accuracy.
 
-In:  a `Mixture` of deterministic components, and fully observed rows.
-Out: log-likelihoods per row, or per row and component, in float32 accuracy.
+In:  a model over 0/1 variables; complete rows, or codes of rows in which values may be unknown.
+Out: log-likelihoods per row, or log-probabilities per row and component.
 
-Flows are found by the kernels of the CPU, once for all components; their products
-with the parameters are on the device, a block of rows after the other.
+Flows of complete rows through deterministic components are found by the kernels of the CPU, once
+for all components; their products with the parameters are on the device, a block of rows after the
+other. All other rows pass through the circuit on the device.
 """
 
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from strudel._types import ByteArray, FloatArray
+from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import compute_flows
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, Model, part_of
 from strudel.circuits.on_device.flow_products import (
     FlowBlock,
     Parameters,
     log_products,
     log_sums,
 )
+from strudel.circuits.on_device.passes import (
+    choice_parameters,
+    literal_logs,
+    packed,
+    root_value,
+    with_fixed,
+)
+from strudel.circuits.passes import UNKNOWN
 from strudel.data.bits import pack_columns
 from strudel.data.validation import slices
 
 BLOCK_ROWS = 2**15
 BLOCK_NUMBERS = 2**28  # of a 0/1 matrix, or of logs: 1 GiB
+
+_packed: WeakKeyDictionary[Circuit, tuple[Tensor, list[int]]] = WeakKeyDictionary()
 
 
 def log_likelihood_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatArray:
@@ -77,3 +90,25 @@ def _logs_on(device: Any, mixture: Mixture, rows: ByteArray, *, is_summed: bool)
     logs = torch.cat(found)
     logs[torch.from_numpy(~flows.is_possible).to(device)] = -torch.inf
     return logs
+
+
+def component_log_probabilities_on(device: Any, model: Model, codes: AnyArray) -> FloatArray:
+    """Log-probabilities `(n_rows, n_components)`, without the weights of the components."""
+    rows = torch.from_numpy(codes).to(device)
+    literals = literal_logs(rows.float(), rows == UNKNOWN)
+    part = part_of(model)
+    index, layout, log_theta, total = _on(device, part.structure, part.edge_log_theta)
+    found = root_value(literals, log_theta, index, layout) + total
+    return found.cpu().double().numpy()
+
+
+def _on(
+    device: Any, circuit: Circuit, edge_log_theta: FloatArray
+) -> tuple[Tensor, list[int], Tensor, Tensor]:
+    """A structure and its parameters on the device."""
+    if circuit not in _packed:
+        _packed[circuit] = packed(circuit)
+    index, layout = _packed[circuit]
+    logs, totals = choice_parameters(circuit, edge_log_theta)
+    log_theta = with_fixed(torch.from_numpy(logs).to(device, torch.float32)).unsqueeze(1)
+    return index.to(device), layout, log_theta, torch.from_numpy(totals).to(device, torch.float32)
