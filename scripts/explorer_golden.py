@@ -22,7 +22,6 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 def golden():
     from explored_models import Expected, make_models
-    from strudel import most_probable_state
     from strudel.explorer.page import page_data
 
     written = []
@@ -37,13 +36,6 @@ def golden():
             target = int(rng.integers(len(expected.sizes)))
             free = {c: values for c, values in evidence.items() if c != target}
             others = [c for c in range(len(expected.sizes)) if c != target and c not in free]
-            best = None
-            if all(len(values) == 1 for values in evidence.values()) and is_possible:
-                given = np.full(expected.model.n_vars, np.nan)
-                for c, (k,) in evidence.items():
-                    column = expected.code.columns[c]
-                    given[column.start : column.stop] = column.codewords[k]
-                best = float(most_probable_state(expected.model, given)[1])
             cases.append(
                 {
                     "evidence": sorted(evidence.items()),
@@ -55,7 +47,7 @@ def golden():
                     "information": [
                         [c, rounded(expected.information(target, c, free))] for c in others
                     ],
-                    "bestLogP": None if best is None else rounded(best),
+                    "bestLogP": rounded(expected.best(evidence)[1]) if is_possible else None,
                 }
             )
         written.append({"name": name, "data": page_data(model), "cases": cases})

@@ -111,32 +111,25 @@ def states_of(columns):
     return list(itertools.product(*(range(column.n_cells) for column in columns)))
 
 
-def state_probability(circuit, cells):
-    """The probability of one combination of cells, node by node."""
-    total = 0.0
+def joint_of(circuit):
+    """The probability of every combination of cells, one axis per column, node by node."""
+    cells = np.array(states_of(circuit.columns))
+    total = np.zeros(len(cells))
     for c in range(circuit.n_components):
         value = []
         for leaf, place in enumerate(circuit.leaf_column.tolist()):
-            value.append(math.exp(circuit.leaf_log_p[circuit.leaf_first[leaf] + cells[place], c]))
+            value.append(np.exp(circuit.leaf_log_p[circuit.leaf_first[leaf] + cells[:, place], c]))
         for s in range(len(circuit.sum_vtree)):
             edges = range(circuit.sum_edges[s], circuit.sum_edges[s + 1])
-            value.append(
-                math.fsum(
-                    math.exp(circuit.edge_log_theta[e, c])
-                    * value[circuit.edge_left[e]]
-                    * value[circuit.edge_right[e]]
-                    for e in edges
-                )
-            )
+            terms = [
+                math.exp(circuit.edge_log_theta[e, c])
+                * value[circuit.edge_left[e]]
+                * value[circuit.edge_right[e]]
+                for e in edges
+            ]
+            value.append(sum(terms))
         total += math.exp(circuit.log_weight[c]) * value[-1]
-    return total
-
-
-def joint_of(circuit):
-    """The probability of every combination of cells, one axis per column."""
-    shape = [column.n_cells for column in circuit.columns]
-    states = states_of(circuit.columns)
-    return np.array([state_probability(circuit, cells) for cells in states]).reshape(shape)
+    return total.reshape([column.n_cells for column in circuit.columns])
 
 
 def deterministic_circuit(columns, vtree, rng, k=1):

@@ -1,14 +1,14 @@
 // The page's end of the line: a worker made of the page's own script, or the server in the page itself
 // where workers are not allowed.
 
-import type { PageData } from "./model.ts";
+import type { ReadData } from "./model.ts";
 import { Server, type Message, type Question } from "./server.ts";
 
 export interface Client {
   ask(question: Question): void;
 }
 
-export function connect(data: PageData, receive: (message: Message) => void): Client {
+export function connect(data: ReadData, receive: (message: Message) => void): Client {
   const code = document.getElementById("code")?.textContent;
   let server: Server | null = null;
   let worker: Worker | null = null;
@@ -54,7 +54,7 @@ export function connect(data: PageData, receive: (message: Message) => void): Cl
 /** The worker's end. */
 export function serve(): void {
   let server: Server | null = null;
-  onmessage = ({ data }: MessageEvent<PageData | Question>) => {
+  onmessage = ({ data }: MessageEvent<ReadData | Question>) => {
     if ("format" in data) {
       try {
         server = new Server(data, (message) => postMessage(message));

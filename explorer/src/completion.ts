@@ -10,7 +10,7 @@
 // stopped, the bound says how much better another row could be.
 
 import { Engine, isSingle, oneOf, without, type Evidence } from "./engine.ts";
-import type { Part } from "./model.ts";
+import type { Model } from "./model.ts";
 import { logSumExp } from "./passes.ts";
 
 export interface Completion {
@@ -93,7 +93,7 @@ function* climb(engine: Engine, evidence: Evidence, from: Completion): Generator
       const mask = evidence.get(i);
       if (isSingle(mask)) continue;
       const others = without(asEvidence(engine, best.values), i);
-      const { logP, columns } = engine.answer(mask ? others.set(i, mask) : others, i);
+      const { logP, columns } = engine.answer(mask ? others.set(i, mask) : others);
       const k = columns[i].indexOf(Math.max(...columns[i]));
       if (columns[i][k] > columns[i][best.values[i]] * (1 + CLOSE)) {
         const values = best.values.with(i, k);
@@ -108,140 +108,87 @@ function* climb(engine: Engine, evidence: Evidence, from: Completion): Generator
 /** Bounds on the rows that agree with the evidence, and some good rows. */
 export function* boundsOf(engine: Engine, evidence: Evidence): Generator<null, Bounds> {
   const { model } = engine;
-  const { value, component } = relaxed(engine, evidence);
-  const n = model.slotStart[model.slotStart.length - 1];
+  const weights = engine.weights(evidence);
   const logRoot = new Float64Array(model.weight.length).fill(-Infinity);
-  const sum = new Float64Array(n).fill(-Infinity);
-  const candidates: { log: number; part: Part; c: number }[] = [];
-  for (const part of model.parts) {
-    for (let c = 0; c < part.count; c++) {
-      const own = part.first + c;
-      if (component[own] === 0) continue;
-      const { up, columns } = boundPass(part, c, value, n);
-      const logWeight = Math.log(component[own]);
-      logRoot[own] = logWeight + up[part.nodes - 1];
-      for (let g = 0; g < n; g++) sum[g] = logAdd(sum[g], logWeight + columns[g]);
-      candidates.push({ log: logRoot[own], part, c });
-      yield null;
-    }
+  const sum = new Float64Array(weights.length).fill(-Infinity);
+  const candidates: { log: number; c: number }[] = [];
+  for (let c = 0; c < model.weight.length; c++) {
+    if (model.weight[c] === 0) continue;
+    const { up, values } = boundPass(model, c, weights, true);
+    const logWeight = Math.log(model.weight[c]);
+    logRoot[c] = logWeight + up[model.nodes - 1];
+    for (let g = 0; g < sum.length; g++) sum[g] = logAdd(sum[g], logWeight + values[g]);
+    candidates.push({ log: logRoot[c], c });
+    yield null;
   }
   candidates.sort((a, b) => b.log - a.log);
   const good = candidates.slice(0, CANDIDATES).filter((one) => one.log > -Infinity);
   return {
     log: logSumExp(logRoot),
-    columns: model.columns.map((column, i) => {
-      const mask = evidence.get(i);
-      return Float64Array.from(column.codes, (code, k) => {
-        if (mask && !mask[k]) return -Infinity;
-        if (column.slots.length === 0) {
-          return logSumExp(logRoot.filter((_, c) => model.componentValue![c] === k));
-        }
-        return Math.min(...column.slots.map((s, place) => sum[model.slotStart[s] + code[place]]));
-      });
-    }),
-    rows: good.map(({ part, c }) => bestRow(engine, evidence, part, c, value)),
+    columns: model.columns.map((_, i) => sum.slice(model.firstValue[i], model.firstValue[i + 1])),
+    rows: good.map(({ c }) => bestRow(engine, c, weights)),
   };
 }
 
-/** Weights for a bound: the values in the slots of a scattered column are free of one another. */
-function relaxed(engine: Engine, evidence: Evidence) {
-  const { model } = engine;
-  const whole = [...evidence].filter(([i]) => model.columns[i].slots.length < 2);
-  const { weights } = engine.settings(new Map(whole))[0];
-  model.slotPatterns.forEach((count, s) => {
-    weights.value.fill(0, model.slotStart[s] + count, model.slotStart[s + 1]);
-  });
-  for (const [i, mask] of evidence) {
-    const column = model.columns[i];
-    if (column.slots.length < 2) continue;
-    column.slots.forEach((s, place) => {
-      weights.value.fill(0, model.slotStart[s], model.slotStart[s + 1]);
-      column.codes.forEach((code, k) => {
-        if (mask[k]) weights.value[model.slotStart[s] + code[place]] = 1;
-      });
-    });
-  }
-  return weights;
-}
-
 /** The best row of a component: from the root, the best product of every sum. */
-function bestRow(engine: Engine, evidence: Evidence, part: Part, c: number, weight: Float64Array): number[] {
-  const { model } = engine;
-  const { up, first } = boundPass(part, c, weight, 0);
-  const logTheta = (e: number) => part.logTheta[first + e * part.lanes];
-  const chosen = new Int32Array(model.slotPatterns.length).fill(-1);
-  const todo = [part.nodes - 1];
+function bestRow({ model }: Engine, c: number, weights: Float64Array): number[] {
+  const { up, first } = boundPass(model, c, weights, false);
+  const row = model.columns.map(() => 0);
+  const todo = [model.nodes - 1];
   while (todo.length > 0) {
     const node = todo.pop()!;
-    let [most, at] = [-Infinity, part.start[node]];
-    const isLeaf = part.slotOf[node] >= 0;
-    for (let e = part.start[node]; e < part.start[node + 1]; e++) {
-      const r = part.right[e];
-      const below = isLeaf ? Math.log(weight[part.left[e]]) : up[part.left[e]] + (r < 0 ? 0 : up[r]);
-      if (logTheta(e) + below > most) [most, at] = [logTheta(e) + below, e];
+    const isLeaf = node < model.leaves;
+    let [most, at] = [-Infinity, model.start[node]];
+    for (let e = model.start[node]; e < model.start[node + 1]; e++) {
+      const below = isLeaf ? Math.log(weights[model.left[e]]) : up[model.left[e]] + up[model.right[e]];
+      const log = model.logTheta[first + e * model.lanes] + below;
+      if (log > most) [most, at] = [log, e];
     }
-    if (isLeaf) chosen[part.slotOf[node]] = part.left[at] - model.slotStart[part.slotOf[node]];
-    else {
-      todo.push(part.left[at]);
-      if (part.right[at] >= 0) todo.push(part.right[at]);
-    }
+    if (isLeaf) row[model.columnOf[node]] = at - model.start[node];
+    else todo.push(model.left[at], model.right[at]);
   }
-  return model.columns.map((column, i) => {
-    if (column.slots.length === 0) return model.componentValue![part.first + c];
-    const mask = evidence.get(i);
-    let [most, best] = [-1, 0];
-    column.codes.forEach((code, k) => {
-      const fits = code.filter((value, place) => value === chosen[column.slots[place]]).length;
-      if ((!mask || mask[k]) && fits > most) [most, best] = [fits, k];
-    });
-    return best;
-  });
+  return row;
 }
 
-/** For one component: what its nodes reach at best, and its rows with each value; in logs. */
-function boundPass(part: Part, c: number, weight: Float64Array, n: number) {
-  const { lanes, start, left, right, slotOf, logTheta, isDeterministic } = part;
+/** For one component: what its nodes reach at best, and if asked its rows with each value; in logs. */
+function boundPass(model: Model, c: number, weights: Float64Array, withValues: boolean) {
+  const { lanes, leaves, nodes, start, left, right, logTheta, isDeterministic } = model;
   const block = Math.floor(c / lanes);
-  const first = block * part.entries * lanes + (c - block * lanes);
-  const up = new Float64Array(part.nodes);
-  for (let node = 0; node < part.nodes; node++) {
+  const first = block * model.entries * lanes + (c - block * lanes);
+  const up = new Float64Array(nodes);
+  for (let node = 0; node < nodes; node++) {
     let found = -Infinity;
-    const isLeaf = slotOf[node] >= 0;
     for (let e = start[node], end = start[node + 1]; e < end; e++) {
       const own = logTheta[first + e * lanes];
-      const r = right[e];
-      const log = isLeaf ? (weight[left[e]] > 0 ? own : -Infinity) : own + up[left[e]] + (r < 0 ? 0 : up[r]);
+      const log = node < leaves ? (weights[left[e]] > 0 ? own : -Infinity) : own + up[left[e]] + up[right[e]];
       // Without determinism several products of a sum may hold of one row, which then has their sum.
-      if (isDeterministic || isLeaf) found = log > found ? log : found;
+      if (isDeterministic || node < leaves) found = log > found ? log : found;
       else found = logAdd(found, log);
     }
     up[node] = found;
   }
-  const columns = new Float64Array(n).fill(-Infinity);
-  if (n === 0) return { up, columns, first };
-  const outside = new Float64Array(part.nodes).fill(-Infinity);
-  outside[part.nodes - 1] = 0;
+  const values = new Float64Array(weights.length).fill(-Infinity);
+  if (!withValues) return { up, values, first };
+  const outside = new Float64Array(nodes).fill(-Infinity);
+  outside[nodes - 1] = 0;
   const raise = (array: Float64Array, at: number, log: number) => {
     if (!isDeterministic) array[at] = logAdd(array[at], log);
     else if (log > array[at]) array[at] = log;
   };
-  for (let node = part.nodes - 1; node >= 0; node--) {
+  for (let node = nodes - 1; node >= 0; node--) {
     if (outside[node] === -Infinity) continue;
-    const isLeaf = slotOf[node] >= 0;
     for (let e = start[node], end = start[node + 1]; e < end; e++) {
       const log = outside[node] + logTheta[first + e * lanes];
       if (log === -Infinity) continue;
-      const a = left[e];
-      if (isLeaf) {
-        if (weight[a] > 0) raise(columns, a, log);
+      if (node < leaves) {
+        if (weights[left[e]] > 0) raise(values, left[e], log);
         continue;
       }
-      const b = right[e];
-      raise(outside, a, b < 0 ? log : log + up[b]);
-      if (b >= 0) raise(outside, b, log + up[a]);
+      raise(outside, left[e], log + up[right[e]]);
+      raise(outside, right[e], log + up[left[e]]);
     }
   }
-  return { up, columns, first };
+  return { up, values, first };
 }
 
 function logAdd(a: number, b: number): number {

@@ -1,4 +1,4 @@
-// The model as the page holds it: columns as people see them, and below them a circuit over slots.
+// The model as the page holds it: columns as people see them, and a circuit whose leaves are tables over them.
 //
 // In:  the JSON that Python wrote (README.md describes it).
 // Out: `Model`, whose parameters are normalised in double precision.
@@ -11,32 +11,23 @@ export interface ColumnData {
   numbers?: number[];
   isDay?: boolean;
   isDuration?: boolean; // numbers are microseconds
-  slots: number[];
-  codes?: number[][];
-}
-
-export interface PartData {
-  components: number;
-  isDeterministic: boolean;
-  nodeSlot: string;
-  nodeEntries: string;
-  left: string;
-  right: string;
-  logTheta: string;
 }
 
 export interface PageData {
   format: number;
   version: string;
   title: string;
-  model: { kind: "circuit" | "mixture"; components: number; variables: number; edges: number; parameters: number };
+  size: { components: number; leaves: number; sums: number; edges: number };
+  model: { edges: number; parameters: number }; // as people count them
+  isDeterministic: boolean;
   columns: ColumnData[];
-  slots: number[]; // values of every slot, with one for bits that code no value
-  patterns: number[]; // those that code one
-  logWeight: string;
-  parts: PartData[];
-  componentValue: string | null;
+  numbers: string; // all arrays, compressed, in base64
   target: number | null;
+}
+
+/** What the page has read, which also goes to the worker. */
+export interface ReadData extends PageData {
+  arrays: ArrayBuffer;
 }
 
 export interface Column {
@@ -49,99 +40,93 @@ export interface Column {
   isDuration: boolean;
   isOrdered: boolean;
   size: number;
-  slots: number[]; // none where the component decides
-  codes: number[][]; // [value][place in slots], the value of the slot
 }
 
-/** Components on one structure, `lanes` of them side by side. Children come before parents. */
-export interface Part {
-  first: number; // its first component
-  count: number;
+/**
+ * Components on one structure, `lanes` of them side by side. Children come before parents. An entry is
+ * a value of a leaf, or a product of a sum.
+ */
+export interface Model {
+  columns: Column[];
+  firstValue: Int32Array; // where the values of each column start among those of all
+  weight: Float64Array; // of every component
   lanes: number;
   blocks: number;
+  leaves: number; // the first nodes are these
   nodes: number;
   entries: number;
-  isDeterministic: boolean;
-  slotOf: Int32Array; // of a leaf, -1 for a sum
-  start: Int32Array; // entries of n are start[n] to start[n + 1]
-  left: Int32Array; // left child; of a leaf, the place of the value among those of all slots
-  right: Int32Array; // right child, -1 for none
+  isDeterministic: boolean; // every component
+  columnOf: Int32Array; // of every leaf
+  start: Int32Array; // entries of node n are start[n] to start[n + 1]
+  left: Int32Array; // left child; of a leaf, the place of the value among those of all columns
+  right: Int32Array; // right child
   theta: Float64Array; // [block][entry][lane]
   logTheta: Float32Array; // the same
 }
 
-export interface Model {
-  columns: Column[];
-  parts: Part[];
-  weight: Float64Array; // of every component
-  componentValue: Int32Array | null; // the value of the column that has no slots
-  slotStart: Int32Array; // where the values of each slot start among those of all
-  slotPatterns: number[];
-  deciding: number; // the column that has no slots, or -1
-}
-
 const LANES = 64; // a block of values fits into the second level of the cache
 
-export function readModel(data: PageData): Model {
-  const slotStart = new Int32Array(data.slots.length + 1);
-  data.slots.forEach((size, s) => (slotStart[s + 1] = slotStart[s] + size));
+/** Decompress the arrays. */
+export async function read(data: PageData): Promise<ReadData> {
+  const packed = new Blob([Uint8Array.from(atob(data.numbers), (one) => one.charCodeAt(0))]);
+  const stream = packed.stream().pipeThrough(new DecompressionStream("deflate"));
+  return { ...data, numbers: "", arrays: await new Response(stream).arrayBuffer() };
+}
+
+export function readModel(data: ReadData): Model {
   const columns = readColumns(data);
-  const parts: Part[] = [];
-  let first = 0;
-  for (const part of data.parts) {
-    parts.push(readPart(part, first, slotStart));
-    first += part.components;
+  const firstValue = Int32Array.from({ length: columns.length + 1 }, () => 0);
+  columns.forEach((column, i) => (firstValue[i + 1] = firstValue[i] + column.size));
+  const { components, leaves, sums, edges } = data.size;
+  let at = 0;
+  const ints = (length: number) => new Int32Array(data.arrays, (at += 4 * length) - 4 * length, length);
+  const floats = (length: number) => new Float32Array(data.arrays, (at += 4 * length) - 4 * length, length);
+  const columnOf = ints(leaves);
+  const widths = ints(sums);
+  const [toLeft, toRight] = [ints(edges), ints(edges)];
+  const nodes = leaves + sums;
+  const start = new Int32Array(nodes + 1);
+  for (let n = 0; n < nodes; n++) {
+    start[n + 1] = start[n] + (n < leaves ? columns[columnOf[n]].size : widths[n - leaves]);
   }
-  const logWeight = floats(data.logWeight);
-  const weight = Float64Array.from(logWeight, Math.exp);
+  const entries = start[nodes];
+  const left = new Int32Array(entries);
+  const right = new Int32Array(entries);
+  for (let n = 0; n < leaves; n++) {
+    for (let e = start[n]; e < start[n + 1]; e++) left[e] = firstValue[columnOf[n]] + e - start[n];
+  }
+  left.set(toLeft, start[leaves]);
+  right.set(toRight, start[leaves]);
+  const weight = Float64Array.from(floats(components), Math.exp);
   const total = weight.reduce((a, b) => a + b, 0);
-  for (let c = 0; c < weight.length; c++) weight[c] /= total;
+  for (let c = 0; c < components; c++) weight[c] /= total;
+  const blocks = Math.ceil(components / LANES);
+  const lanes = Math.ceil(components / blocks);
   return {
-    columns,
-    parts,
-    weight,
-    componentValue: data.componentValue === null ? null : ints(data.componentValue),
-    slotStart,
-    slotPatterns: data.patterns,
-    deciding: columns.findIndex((column) => column.slots.length === 0),
+    columns, firstValue, weight, lanes, blocks, leaves, nodes, entries, columnOf, start, left, right,
+    isDeterministic: data.isDeterministic,
+    ...inLanes(floats(entries * components), start, components, blocks, lanes),
   };
 }
 
 export function readColumns(data: PageData): Column[] {
-  return data.columns.map(readColumn);
+  return data.columns.map((column) => ({
+    name: column.name,
+    kind: column.kind,
+    labels: column.labels,
+    texts: column.texts ?? column.labels,
+    numbers: column.numbers ?? null,
+    isDay: column.isDay ?? false,
+    isDuration: column.isDuration ?? false,
+    isOrdered: column.kind === "number" || column.kind === "date" || column.kind === "ordinal",
+    size: column.labels.length,
+  }));
 }
 
-function readColumn(data: ColumnData): Column {
-  const size = data.labels.length;
-  return {
-    name: data.name,
-    kind: data.kind,
-    labels: data.labels,
-    texts: data.texts ?? data.labels,
-    numbers: data.numbers ?? null,
-    isDay: data.isDay ?? false,
-    isDuration: data.isDuration ?? false,
-    isOrdered: data.kind === "number" || data.kind === "date" || data.kind === "ordinal",
-    size,
-    slots: data.slots,
-    codes: data.codes ?? data.labels.map((_, value) => [value]),
-  };
-}
-
-function readPart(data: PartData, first: number, slotStart: Int32Array): Part {
-  const slotOf = ints(data.nodeSlot);
-  const start = ints(data.nodeEntries);
-  const left = ints(data.left);
-  const right = ints(data.right);
-  const raw = floats(data.logTheta); // [entry][component]
-  const count = data.components;
-  const nodes = slotOf.length;
-  const entries = left.length;
-  const blocks = Math.ceil(count / LANES);
-  const lanes = Math.ceil(count / blocks);
-  for (let n = 0; n < nodes; n++) {
-    if (slotOf[n] >= 0) for (let e = start[n]; e < start[n + 1]; e++) left[e] += slotStart[slotOf[n]];
-  }
+/** Parameters `[entry][component]` as `[block][entry][lane]`, where those of a node add up to one. */
+function inLanes(raw: Float32Array, start: Int32Array, count: number, blocks: number, lanes: number) {
+  const nodes = start.length - 1;
+  const entries = start[nodes];
   const theta = new Float64Array(blocks * entries * lanes);
   const logTheta = new Float32Array(blocks * entries * lanes).fill(-Infinity);
   const total = new Float64Array(count);
@@ -159,19 +144,5 @@ function readPart(data: PartData, first: number, slotStart: Int32Array): Part {
       }
     }
   }
-  return {
-    first, count, lanes, blocks, nodes, entries,
-    isDeterministic: data.isDeterministic,
-    slotOf, start, left, right, theta, logTheta,
-  };
+  return { theta, logTheta };
 }
-
-export function bytes(base64: string): ArrayBuffer {
-  const text = atob(base64);
-  const out = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) out[i] = text.charCodeAt(i);
-  return out.buffer;
-}
-
-const floats = (base64: string) => new Float32Array(bytes(base64));
-const ints = (base64: string) => new Int32Array(bytes(base64));

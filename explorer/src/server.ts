@@ -4,8 +4,8 @@
 // Out: messages, in this order: answer or clash, target, information, completion.
 
 import { completions, type Completion } from "./completion.ts";
-import { Engine, TooManyRanges, without, type Answer, type Contribution, type Evidence, type Information } from "./engine.ts";
-import { readModel, type PageData } from "./model.ts";
+import { Engine, without, type Answer, type Contribution, type Evidence, type Information } from "./engine.ts";
+import { readModel, type ReadData } from "./model.ts";
 import { isSame } from "./scenario.ts";
 
 export interface Question {
@@ -25,7 +25,6 @@ export type Message =
   | { kind: "failed"; reason: string }
   | { kind: "answer"; id: number; answer: Answer; pinned: Answer | null; milliseconds: number }
   | { kind: "clash"; id: number; columns: number[]; pinned: Answer | null }
-  | { kind: "tooMany"; id: number }
   | { kind: "target"; id: number; target: TargetAnswer | null }
   | { kind: "information"; id: number; information: Information[] }
   | { kind: "completion"; id: number; completion: Completion | null };
@@ -41,7 +40,7 @@ export class Server {
   private isWaiting = false;
   private pinned: { evidence: Evidence; answer: Answer } | null = null;
 
-  constructor(data: PageData, send: (message: Message) => void) {
+  constructor(data: ReadData, send: (message: Message) => void) {
     this.send = send;
     this.turn.port2.onmessage = () => {
       this.isWaiting = false;
@@ -70,15 +69,8 @@ export class Server {
   private *answer({ id, evidence, pinned, target }: Question): Generator<void> {
     const { engine, send } = this;
     const start = performance.now();
-    let answer: Answer;
-    try {
-      answer = engine.answer(evidence);
-      if (pinned && !isSame(pinned, this.pinned?.evidence ?? null)) this.pinned = { evidence: pinned, answer: engine.answer(pinned) };
-    } catch (error) {
-      if (!(error instanceof TooManyRanges)) throw error;
-      send({ kind: "tooMany", id });
-      return;
-    }
+    const answer = engine.answer(evidence);
+    if (pinned && !isSame(pinned, this.pinned?.evidence ?? null)) this.pinned = { evidence: pinned, answer: engine.answer(pinned) };
     const held = pinned ? this.pinned!.answer : null;
     if (answer.logP === -Infinity) {
       send({ kind: "clash", id, columns: engine.clash(evidence), pinned: held });

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 import oracle
 from column_circuits import column_circuits, joint_of, random_circuit
+from joint import learned_circuit
 from strategies import any_circuits, examples, mixtures, seeds
-from strudel.circuits import walks
+from strudel.circuits import figure_1_circuit, walks
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.finer import with_edges
 from strudel.circuits.fold import folded
+from strudel.circuits.mixture import Mixture
 from strudel.circuits.products import product
 from strudel.circuits.reweigh import given_row, normalized
 from strudel.queries.cells import cell_probabilities, log_probabilities
@@ -66,6 +68,17 @@ def questions(draw, n_rows=3):
     circuit = draw(column_circuits())
     rows = [draw(regions_of(circuit.columns)) for _ in range(n_rows)]
     return circuit, evidence_of_regions(circuit.columns, rows)
+
+
+@pytest.mark.parametrize("n_splits", [0, 12, 60])
+def test_sizes_are_those_of_the_paper(n_splits):
+    circuit = learned_circuit(1, n_splits=n_splits)
+    positive = circuit.with_parameters(np.maximum(circuit.edge_log_theta, -9.0))
+    several = np.repeat(positive.edge_log_theta[:, np.newaxis], 3, axis=1)
+    for model in (positive, Mixture(circuit, several, np.log([0.5, 0.3, 0.2]))):
+        assert folded(model).size == model.n_edges
+        assert folded(model).n_parameters == model.n_parameters
+    assert folded(figure_1_circuit()).size == figure_1_circuit().n_edges
 
 
 @pytest.mark.parametrize("few", [0, 10**9], ids=["kernels", "in logs"])

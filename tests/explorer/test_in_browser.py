@@ -29,10 +29,9 @@ from strudel import (
     StrudelClassifier,
     explore,
     log_marginal,
-    most_probable_state,
 )
 from strudel.circuits import compile_factorized, figure_1_circuit
-from strudel.queries.marginals import expected_values
+from strudel.queries.given import circuit_of
 from strudel.tables import TableEncoder
 from strudel.trees.vtree import balanced_vtree
 
@@ -41,7 +40,6 @@ pytestmark = pytest.mark.compiled
 KINDS = [
     "figure 1",
     "circuit",
-    "scattered",
     "mixture",
     "constrained",
     "class by class",
@@ -194,23 +192,18 @@ def page(driver, folder):
 
 
 def check_bars(page, expected, evidence):
-    for c, column in enumerate(expected.code.columns):
+    for c, column in enumerate(expected.columns):
         assert page.bars(column.name) == pytest.approx(expected.posterior(c, evidence), abs=DIGITS)
 
 
 def one_value_each(expected, n_columns):
     """Evidence that a row has, which is possible: values of the most probable state."""
-    state = np.asarray(most_probable_state(expected.model.with_table_code(None))[0])
-    found = {}
-    for c, column in list(enumerate(expected.code.columns))[:n_columns]:
-        bits = state[column.start : column.stop]
-        matches = np.flatnonzero((column.codewords == bits).all(axis=1))
-        found[c] = [int(matches[0])] if len(matches) else [0]
-    return found
+    state, _ = expected.best({})
+    return {c: [state[c]] for c in range(n_columns)}
 
 
 def as_words(expected, evidence):
-    columns = expected.code.columns
+    columns = expected.columns
     return {columns[c].name: [columns[c].labels[k] for k in own] for c, own in evidence.items()}
 
 
@@ -230,12 +223,10 @@ def test_set_values_give_the_posteriors_and_their_probability(page, expected, ki
     assert log_p == pytest.approx(expected[kind].log_p(evidence), abs=DIGITS)
 
 
-@pytest.mark.parametrize(
-    "kind", ["circuit", "scattered", "mixture", "class by class", "joint classes"]
-)
+@pytest.mark.parametrize("kind", ["circuit", "mixture", "class by class", "joint classes"])
 def test_a_range_and_an_exclusion_give_the_posteriors(page, expected, kind):
-    code = expected[kind].code
-    age, smoker = code.names.index("age"), code.names.index("smoker")
+    names = expected[kind].names
+    age, smoker = names.index("age"), names.index("smoker")
     evidence = {age: [1, 2], smoker: [0, 1]}
     page.open(kind, **as_words(expected[kind], evidence))
     check_bars(page, expected[kind], evidence)
@@ -248,7 +239,7 @@ def test_a_range_and_an_exclusion_give_the_posteriors(page, expected, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_target_contributions_and_information_are_exact(page, expected, kind):
     own = expected[kind]
-    names = [column.name for column in own.code.columns]
+    names = own.names
     evidence = one_value_each(own, 2)
     target = len(names) - 1
     page.open(kind, target=names[target], **as_words(own, evidence)).wait("information")
@@ -257,7 +248,7 @@ def test_target_contributions_and_information_are_exact(page, expected, kind):
     )
     posterior = own.posterior(target, evidence)
     assert shown == pytest.approx(posterior, abs=DIGITS)
-    is_yes_or_no = own.code.columns[target].kind in ("bit", "boolean")
+    is_yes_or_no = own.columns[target].kind in ("bit", "boolean")
     focus = 1 if is_yes_or_no else int(np.argmax(posterior))
     for c in evidence:
         rest = {other: values for other, values in evidence.items() if other != c}
@@ -281,11 +272,7 @@ def test_the_most_probable_row_is_the_one_of_python(page, expected, kind):
     own = expected[kind]
     evidence = one_value_each(own, 1)
     page.open(kind, **as_words(own, evidence)).wait("completion")
-    given = np.full(own.model.n_vars, np.nan)
-    for c, (k,) in evidence.items():
-        column = own.code.columns[c]
-        given[column.start : column.stop] = column.codewords[k]
-    _, log_p = most_probable_state(own.model.with_table_code(None), given)
+    _, log_p = own.best(evidence)
     found = page.find(".completion")
     assert float(found.get_attribute("data-log-p")) == pytest.approx(log_p, abs=DIGITS)
     assert found.get_attribute("data-proved") == "true"
@@ -293,17 +280,13 @@ def test_the_most_probable_row_is_the_one_of_python(page, expected, kind):
 
 @pytest.mark.parametrize("kind", ["mixture", "class by class"])
 def test_the_strip_has_the_share_of_every_component(page, models, expected, kind):
-    from strudel import responsibilities
-
     page.open(kind)
     shown = page.js(
         "return [...document.querySelectorAll('.strip i')]"
         ".map(x => [+x.dataset.component, +x.dataset.p])"
     )
-    mixture = models[kind].circuit_.with_table_code(None)
-    if kind != "class by class":
-        share = responsibilities(mixture, [[np.nan] * mixture.n_vars])[0]
-        assert dict(shown) == pytest.approx(dict(enumerate(share)), abs=DIGITS)
+    share = np.exp(circuit_of(models[kind]).log_weight)
+    assert dict(shown) == pytest.approx(dict(enumerate(share)), abs=DIGITS)
     assert sum(p for _, p in shown) == pytest.approx(1.0)
 
 
@@ -313,8 +296,8 @@ def test_means_of_numbers_and_dates_are_those_of_python(page, expected):
     for name in ("age", "income", "joined"):
         page.bars(name)
         shown = page.find(f'[data-column="{name}"] .mean').get_attribute("data-mean")
-        shares = own.posterior(own.code.names.index(name), {1: [2]})
-        (mean,) = expected_values(own.code.column(name), shares[np.newaxis])
+        place = own.names.index(name)
+        mean = own.posterior(place, {1: [2]}) @ own.columns[place].cell_means
         assert float(shown) == pytest.approx(mean, rel=1e-5)
 
 
@@ -389,7 +372,7 @@ def test_the_address_brings_everything_back(page, expected):
 def test_two_scenarios_are_side_by_side_with_their_differences(page, expected):
     page.open("mixture").click("smoker", 2).button("Pin to compare")
     page.click("smoker", 1)
-    ill = expected["mixture"].code.names.index("ill")
+    ill = expected["mixture"].names.index("ill")
     now, then = (expected["mixture"].posterior(ill, {1: [k]}) for k in (1, 2))
     assert page.bars("ill") == pytest.approx(now, abs=DIGITS)
     assert page.bars("ill", "pinned") == pytest.approx(then, abs=DIGITS)
@@ -459,7 +442,7 @@ def test_tiles_sort_by_change_name_information_and_as_in_the_table(page, expecte
         return page.js("return [...document.querySelectorAll('.tile')].map(x => x.dataset.column)")
 
     own = expected["circuit"]
-    table = list(own.code.names)
+    table = own.names
     page.open("circuit", target="ill", smoker="yes").wait("information")
     assert names() == table
     for value, check in (
@@ -581,7 +564,6 @@ def corner_models():
     shop = pd.DataFrame({"item": [f"item {i:03d}" for i in rng.permutation(np.arange(600) % 200)]})
     shop["country"] = "here"
     shop["shelf"] = shop["item"].str[-1].where(rng.random(600) < 0.8, "0")
-    loose = TableEncoder(n_bins=4, respect_one_hot=False)
     gaps = table.drop(columns=["smoker", "ill"]).mask(rng.random((200, 4)) < 0.3)
     fast = {"max_splits": 2, "init": "tree", "pseudocount": 1.0, "class_pseudocount": 1.0}
     return {
@@ -589,9 +571,6 @@ def corner_models():
         "many values": Strudel(
             n_components=1, columns=TableEncoder(max_categories=200), max_splits=3, random_state=0
         ).fit(shop),
-        "loose mixture": Strudel(n_components=2, max_splits=5, columns=loose, random_state=0).fit(
-            table
-        ),
         "classes with gaps": StrudelClassifier(
             2, method="joint", columns=TableEncoder(n_bins=4), random_state=0, **fast
         ).fit(gaps, table["smoker"]),

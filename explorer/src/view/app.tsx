@@ -5,7 +5,7 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } fr
 import { connect, type Client } from "../client.ts";
 import type { Completion } from "../completion.ts";
 import type { Answer, Information } from "../engine.ts";
-import { readColumns, type Column, type PageData } from "../model.ts";
+import { readColumns, type Column, type ReadData } from "../model.ts";
 import {
   asRange, choose, chooseRange, exclude, fromHash, History, release, toHash, type Scenario,
 } from "../scenario.ts";
@@ -26,7 +26,6 @@ interface Known {
   milliseconds: number;
   answer: Answer | null;
   clash: number[] | null;
-  isTooMany: boolean;
   pinned: Answer | null;
   target: TargetAnswer | null;
   information: Information[] | null;
@@ -36,11 +35,11 @@ interface Known {
 
 const MANY = 24; // columns, with which those that change come first
 const NOTHING: Known = {
-  id: -1, of: null, milliseconds: 0, answer: null, clash: null, isTooMany: false, pinned: null, target: null, information: null,
+  id: -1, of: null, milliseconds: 0, answer: null, clash: null, pinned: null, target: null, information: null,
   completion: undefined, done: [],
 };
 
-export function App({ data }: { data: PageData }): JSX.Element {
+export function App({ data }: { data: ReadData }): JSX.Element {
   const columns = useMemo(() => readColumns(data), [data]);
   const [history, setHistory] = useState(() => new History(fromHash(location.hash, columns, data.target)));
   const [prior, setPrior] = useState<Answer | null>(null);
@@ -214,9 +213,7 @@ export function App({ data }: { data: PageData }): JSX.Element {
             ? <p class="clash" role="alert">Impossible together: {known.clash.map((c, i) => (
                 <span key={c}>{i > 0 && " and "}<bdi>{columns[c].name}</bdi>: <b><bdi>{saying(columns[c], answered.get(c)!)}</bdi></b></span>
               ))}. The model says that this never happens. Release one of them.</p>
-            : known.isTooMany
-              ? <p class="clash" role="alert">Too many ranges at once for this model, whose columns are in pieces. Release one, or choose single values.</p>
-              : <Probability answer={answer} evidence={answered} prior={prior.columns} />}
+            : <Probability answer={answer} evidence={answered} prior={prior.columns} />}
           {!isImpossible && <MostProbable columns={columns} evidence={answered} completion={known.completion} />}
           {!isImpossible && <Strip components={answer.components} />}
           {target !== null && known.target !== null && known.target.posterior.length === columns[target].size && !isImpossible
@@ -268,8 +265,8 @@ export function App({ data }: { data: PageData }): JSX.Element {
         </main>
       </div>
       <footer>
-        {data.model.kind === "mixture"
-          ? <>A mixture of {data.model.components.toLocaleString("en")} circuits</>
+        {data.size.components > 1
+          ? <>A mixture of {data.size.components.toLocaleString("en")} circuits</>
           : <>A circuit</>} over {columns.length.toLocaleString("en")} columns, with {data.model.edges.toLocaleString("en")} edges
         and {data.model.parameters.toLocaleString("en")} parameters. Every probability is <button class="link" onClick={() => setDialog("why")}>exact</button>.
         No rows of data are in this file. Made with Strudel {data.version}.
@@ -289,7 +286,6 @@ function withMessage(before: Known, message: Exclude<Message, { kind: "ready" | 
   switch (message.kind) {
     case "answer": return { ...base, answer: message.answer, pinned: message.pinned, clash: null, milliseconds: message.milliseconds, done };
     case "clash": return { ...base, clash: message.columns, pinned: message.pinned, done };
-    case "tooMany": return { ...base, isTooMany: true, done };
     case "target": return { ...base, target: message.target, information: message.target === null ? null : base.information, done };
     case "information": return { ...base, information: message.information, done };
     case "completion": return { ...base, completion: message.completion, done };

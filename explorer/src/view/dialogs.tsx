@@ -44,7 +44,7 @@ export function Why({ data, close }: { data: PageData; close: () => void }): JSX
   return (
     <Dialog title="Why are these probabilities exact?" close={close}>
       <p>The model is a <i>probabilistic circuit</i>: a network of sums and products with {model.edges.toLocaleString("en")} edges
-        {model.kind === "mixture" && <>, {model.components.toLocaleString("en")} times with other numbers</>}. It was built so that any question
+        {data.size.components > 1 && <>, {data.size.components.toLocaleString("en")} times with other numbers</>}. It was built so that any question
         about some columns, with all others summed out, takes one pass over the edges. The page does that pass when you click.
         Nothing is sampled, and nothing is approximated.</p>
       <p>The numbers in this file have single precision (about seven digits). The page computes with double precision and shows up to four digits.</p>

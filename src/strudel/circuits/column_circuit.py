@@ -71,6 +71,25 @@ class ColumnCircuit:
         """Number of edges out of sums."""
         return len(self.edge_left)
 
+    @cached_property
+    def _n_choices(self) -> tuple[int, int]:
+        """Edges as the paper has them, and those with a choice: leaves are sums over cells."""
+        is_cell = np.any(self.leaf_log_p > -np.inf, axis=1)
+        n_cells = np.add.reduceat(is_cell, self.leaf_first[:-1])
+        widths = np.concatenate([n_cells[n_cells > 1], np.diff(self.sum_edges)])
+        return int(widths.sum()), int(widths[widths > 1].sum())
+
+    @property
+    def size(self) -> int:
+        """Number of edges as the paper counts: a leaf with several possible cells is a sum."""
+        return self._n_choices[0]
+
+    @property
+    def n_parameters(self) -> int:
+        """Edges of sums with several, as `size` counts them, and weights of several components."""
+        n_weights = self.n_components if self.n_components > 1 else 0
+        return n_weights + self.n_components * self._n_choices[1]
+
     @property
     def root(self) -> int:
         """The last node."""

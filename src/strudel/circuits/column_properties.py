@@ -23,6 +23,11 @@ def why_not_deterministic(circuit: ColumnCircuit) -> str | None:
     """Which sum has two edges that some row satisfies, or None; a mixture's root chooses, too."""
     if circuit.n_components > 1:
         return f"the root chooses among {circuit.n_components} components"
+    return why_no_deterministic_components(circuit)
+
+
+def why_no_deterministic_components(circuit: ColumnCircuit) -> str | None:
+    """Which sum of the structure has two edges that some row satisfies, or None."""
     if "_overlap" not in circuit.__dict__:
         circuit.__dict__["_overlap"] = _find_overlap(circuit)
     found: str | None = circuit.__dict__["_overlap"]

@@ -41,6 +41,50 @@ def folded(model: Circuit | Mixture) -> ColumnCircuit:
     return found
 
 
+def folded_classes(joint: Mixture, inputs: Mixture, component_class: IntArray) -> ColumnCircuit:
+    """A mixture of inputs, of which each component has a class, with the class as last column.
+
+    `joint` is over the bits of the class as well; its table says what the columns are.
+    """
+    made = joint.__dict__.get("_folded")
+    if made is None:
+        columns = columns_of_code(joint.table_code)  # type: ignore[arg-type]
+        made = joint.__dict__["_folded"] = _with_class(folded(inputs), columns, component_class)
+    found: ColumnCircuit = made
+    return found
+
+
+def _with_class(
+    inputs: ColumnCircuit, columns: Columns, component_class: IntArray
+) -> ColumnCircuit:
+    """One more column, of which each component has one cell."""
+    n_leaves, vtree, k = inputs.n_leaves, inputs.vtree, inputs.n_components
+    root = vtree.n_nodes + 1
+    left, right = inputs.edge_left, inputs.edge_right  # sums have later numbers now
+    left = np.append(left + (left >= n_leaves), inputs.root + (inputs.root >= n_leaves))
+    right = np.append(right + (right >= n_leaves), n_leaves)
+    is_class = np.arange(columns[-1].n_cells)[:, np.newaxis] == component_class
+    with np.errstate(divide="ignore"):
+        own = np.log(is_class * 1.0)
+    return replace(
+        inputs,
+        columns=columns,
+        vtree=Vtree(
+            np.append(vtree.node_left, [NONE, root - 2]).astype(np.int32),
+            np.append(vtree.node_right, [NONE, root - 1]).astype(np.int32),
+            np.append(vtree.node_var, [vtree.n_vars, NONE]).astype(np.int32),
+        ),
+        leaf_column=np.append(inputs.leaf_column, vtree.n_vars),
+        leaf_log_p=np.vstack([inputs.leaf_log_p, own]),
+        sum_vtree=np.append(inputs.sum_vtree, root),
+        sum_edges=np.append(inputs.sum_edges, inputs.n_edges + 1),
+        edge_left=left,
+        edge_right=right,
+        edge_log_theta=np.vstack([inputs.edge_log_theta, np.zeros((1, k))]),
+        known=None if inputs.known is None else np.vstack([inputs.known, np.ones((1, k))]),
+    )
+
+
 def _folded(model: Mixture) -> ColumnCircuit:
     if not model.structure.is_in_normal_form:
         raise CircuitPropertyError(

@@ -1,8 +1,8 @@
 """The page: a model in one HTML file that needs no server, no network and no rows of data.
 
-In:  a circuit, a mixture or a fitted estimator.
+In:  a circuit over columns or a fitted estimator.
 Out: `ExplorerPage`, which a notebook shows, and which is a file if a path is given; and the model
-     as text, which the file holds: JSON, with numbers as typed arrays in base64.
+     as text, which the file holds: JSON, with all numbers compressed, in base64.
      `explorer/README.md` of the project describes the format.
 
 Parameters are logs in single precision: a relative error of about a millionth in each. The page
@@ -14,10 +14,14 @@ from __future__ import annotations
 import base64
 import html
 import json
+import math
 import os
+import re
+import zlib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +29,12 @@ import numpy as np
 
 from strudel._files import complete_file
 from strudel._names import did_you_mean
-from strudel._types import AnyArray, FloatArray
 from strudel._version import __version__
-from strudel.circuits.mixture import Mixture
-from strudel.circuits.properties import check_properties
-from strudel.explorer.page_circuit import (
-    PageColumn,
-    PagePart,
-    class_column,
-    collapse,
-    columns_and_slots,
-)
-from strudel.queries.model import Model, log_weights_of, model_of, part_of
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.column_properties import why_no_deterministic_components
+from strudel.queries.given import circuit_of
+from strudel.tables.column import Column, has_one_value_per_cell
+from strudel.tables.columns import date_text, duration_text, number_text
 
 TITLE, DATA = "<!--title-->", "<!--model-->"  # where they go in `page.html`
 HEIGHT = 800  # of the frame in a notebook
@@ -109,8 +107,8 @@ def explore(
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        Smooth and decomposable. A `StrudelClassifier` shows its class as one more column.
+    model : Circuit or fitted estimator
+        A `StrudelClassifier` shows its class as one more column.
     path : str or path, optional
         An HTML file to write.
     target : str, optional
@@ -123,11 +121,6 @@ def explore(
     -------
     ExplorerPage
         A notebook shows it inline.
-
-    Raises
-    ------
-    CircuitPropertyError
-        If the model is not smooth and decomposable.
 
     Examples
     --------
@@ -159,7 +152,7 @@ def _as_script(data: dict[str, Any]) -> str:
 # The model as text
 
 
-FORMAT = 1
+FORMAT = 2
 
 
 def page_data(model: Any, target: str | None = None, title: str | None = None) -> dict[str, Any]:
@@ -167,44 +160,42 @@ def page_data(model: Any, target: str | None = None, title: str | None = None) -
 
     A classifier has its class as one more column, which is the target unless another is named.
     """
-    asked, component_class, classes = _classes_of(model)
-    components = part_of(asked)
-    circuit = components.structure
-    check_properties(circuit, "explore", "smooth", "decomposable")
-    is_by_vtree = circuit.is_in_normal_form
-    columns, slots = columns_and_slots(asked, is_by_vtree=is_by_vtree)
-    part, has_other = collapse(circuit, components.edge_log_theta, slots, is_by_vtree=is_by_vtree)
-    if component_class is not None:
-        names = [column.name for column in columns]
-        columns = (*columns, class_column(model.target_name_, classes, names))
+    circuit = circuit_of(model)
+    if circuit.log_total == -np.inf:
+        raise ValueError("The model gives every row probability zero: there is nothing to explore.")
     return {
         "format": FORMAT,
         "version": __version__,
         "title": title or "What if?",
-        "model": _facts(asked, part),
-        "columns": [_column_data(column) for column in columns],
-        "slots": [len(slot.patterns) + other for slot, other in zip(slots, has_other, strict=True)],
-        "patterns": [len(slot.patterns) for slot in slots],
-        "logWeight": as_base64(_log_weights(asked, part), np.float32),
-        "parts": [_part_data(part, circuit.is_deterministic)],
-        "componentValue": None if component_class is None else as_base64(component_class, np.int32),
-        "target": _target_place(columns, target, model),
+        "size": {
+            "components": circuit.n_components,
+            "leaves": circuit.n_leaves,
+            "sums": len(circuit.sum_vtree),
+            "edges": circuit.n_edges,
+        },
+        "model": {"edges": circuit.size, "parameters": circuit.n_parameters},
+        "isDeterministic": why_no_deterministic_components(circuit) is None,
+        "columns": [_column_data(column) for column in circuit.columns],
+        "numbers": _numbers(circuit),
+        "target": _target_place(circuit.columns.names, target, model),
     }
 
 
-def _classes_of(model: Any) -> tuple[Model, AnyArray | None, list[Any]]:
-    """The model to ask, and for a classifier with components by class, the class of each."""
-    if not hasattr(model, "joint_mixture"):
-        return model_of(model), None, []
-    if not hasattr(model, "circuit_"):
-        return model_of(model), None, []  # says that it is not fitted
-    if model.component_class_ is None:  # the class is a variable like all others
-        return model.joint_mixture(), None, []
-    return model.circuit_, model.component_class_, model.classes_.tolist()
+def _numbers(circuit: ColumnCircuit) -> str:
+    """All arrays one after another, little-endian, compressed, in base64."""
+    integers = (
+        circuit.leaf_column,
+        np.diff(circuit.sum_edges),
+        circuit.edge_left,
+        circuit.edge_right,
+    )
+    logs = (circuit.log_weight, circuit.leaf_log_p, circuit.edge_log_theta)
+    parts = [own.astype("<i4").tobytes() for own in integers]
+    parts += [own.astype("<f4").tobytes() for own in logs]
+    return base64.b64encode(zlib.compress(b"".join(parts), 9)).decode("ascii")
 
 
-def _target_place(columns: tuple[PageColumn, ...], target: str | None, model: Any) -> int | None:
-    names = [column.name for column in columns]
+def _target_place(names: tuple[str, ...], target: str | None, model: Any) -> int | None:
     if target is None:
         return len(names) - 1 if hasattr(model, "joint_mixture") else None
     if target not in names:
@@ -214,64 +205,66 @@ def _target_place(columns: tuple[PageColumn, ...], target: str | None, model: An
     return names.index(target)
 
 
-def _log_weights(model: Model, part: PagePart) -> FloatArray:
-    """The logs of the components' weights, which add up to one."""
-    log_weight = log_weights_of(model) + part.log_total
-    total = np.logaddexp.reduce(log_weight)
-    if total == -np.inf:
-        raise ValueError("The model gives every row probability zero: there is nothing to explore.")
-    return np.asarray(log_weight - total)
+# Columns as people see them
 
 
-def _facts(model: Model, part: PagePart) -> dict[str, Any]:
-    return {
-        "kind": "mixture" if isinstance(model, Mixture) else "circuit",
-        "components": part.n_components,
-        "variables": model.n_vars,
-        "edges": model.n_edges,
-        "parameters": model.n_parameters,
-    }
-
-
-def _column_data(column: PageColumn) -> dict[str, Any]:
-    data: dict[str, Any] = {
-        "name": column.name,
-        "kind": column.kind,
-        "labels": column.labels,
-        "slots": column.slots,
-    }
-    if column.texts != column.labels:
-        data["texts"] = column.texts
-    if column.numbers:
-        data["numbers"] = column.numbers
+def _column_data(column: Column) -> dict[str, Any]:
+    texts = _texts(column)
+    data: dict[str, Any] = {"name": column.name, "kind": column.kind, "labels": column.labels}
+    if texts != column.labels:
+        data["texts"] = texts
+    if column.is_numeric and np.isfinite(column.cell_means).all():
+        data["numbers"] = column.cell_means.tolist()
     if column.kind == "date":
         data["isDay"] = column.dtype == "date"
     if column.dtype == "duration":
         data["isDuration"] = True
-    if len(column.slots) > 1:
-        data["codes"] = column.codes
     return data
 
 
-def _part_data(part: PagePart, is_deterministic: bool) -> dict[str, Any]:
-    return {
-        "components": part.n_components,
-        "isDeterministic": is_deterministic,
-        "nodeSlot": as_base64(part.node_slot, np.int32),
-        "nodeEntries": as_base64(part.node_entries, np.int32),
-        "left": as_base64(part.entry_left, np.int32),
-        "right": as_base64(part.entry_right, np.int32),
-        "logTheta": as_base64(part.entry_log_theta, np.float32),
-    }
-
-
-def as_base64(values: AnyArray, dtype: Any) -> str:
-    """Numbers as the bytes of a little-endian typed array, in base64.
+def _texts(column: Column) -> tuple[str, ...]:
+    """What the page calls the values: cells of numbers and dates, and booleans, in words.
 
     Examples
     --------
-    >>> as_base64(np.array([1.0, -np.inf]), np.float32)
-    'AACAPwAAgP8='
+    >>> from dataclasses import replace
+    >>> seen = ((0, 24), (25, 49), (50, 99))
+    >>> cells = Column("age", "number", ("a", "b", "c"), (12, 37, 75), (25.0, 50.0), seen)
+    >>> _texts(replace(cells, dtype="integer"))
+    ('24 or less', '25 to 49', '50 or more')
+    >>> _texts(replace(cells, dtype="float", edges=(12500.5, 37000.0)))
+    ('under 12,500.5', '12,500.5 to 37,000', '37,000 or more')
     """
-    little = np.ascontiguousarray(values, dtype=np.dtype(dtype).newbyteorder("<"))
-    return base64.b64encode(little.tobytes()).decode("ascii")
+    is_date = column.kind == "date"
+    if column.labels == ("False", "True"):
+        return ("no", "yes")
+    if column.kind not in ("number", "date") or not column.edges:
+        return column.labels
+    if has_one_value_per_cell(column.values, column.edges, column.ranges):
+        return column.labels
+    if column.dtype == "integer":
+        return tuple(map(_grouped, _whole_numbers(column)))
+    if is_date:
+        ends = [date_text(edge) for edge in column.edges]
+    elif column.dtype == "duration":
+        ends = [duration_text(edge) for edge in column.edges]
+    else:
+        ends = [_grouped(number_text(edge)) for edge in column.edges]
+    below, above = ("before {}", "from {} on") if is_date else ("under {}", "{} or more")
+    inner = [f"{a} to {b}" for a, b in pairwise(ends)]
+    return (below.format(ends[0]), *inner, above.format(ends[-1]))
+
+
+def _grouped(text: str) -> str:
+    """A text with commas in its numbers, where these are 10,000 or more."""
+    return re.sub(r"(?<![\d.])\d{5,}", lambda found: f"{int(found[0]):,}", text)
+
+
+def _whole_numbers(column: Column) -> tuple[str, ...]:
+    """Cells of whole numbers by the first and the last that is in them, so that none is in two."""
+    first = [math.ceil(edge) for edge in column.edges]
+    inner = [str(a) if b - a == 1 else f"{a} to {b - 1}" for a, b in pairwise(first)]
+    (low, lowest), (low_of_last, high) = column.ranges[0], column.ranges[-1]
+    below = number_text(low) if low == lowest else f"{first[0] - 1} or less"
+    above = number_text(high) if low_of_last == high else f"{first[-1]} or more"
+    return (below, *inner, above)
