@@ -32,7 +32,7 @@ def text_files():
     rows = frozenset(row for row in np.ndindex(2, 2, 2, 2) if rng.random() < 0.5)
     sdd = sdd_of(rows, balanced_vtree(4))
     models = {"a.psdd": circuit, "b.psdd": learned, "a.jpc": circuit, "b.jpc": learned}
-    models |= {"a.spn": circuit.with_names(None), "b.spn": learned, "a.sdd": sdd}
+    models |= {"a.spn": circuit, "b.spn": learned, "a.sdd": sdd}
     models |= {"a.vtree": balanced_vtree(4), "b.vtree": linear_vtree(5)}
     models |= {"a.nnf": nnf_from_sdd(sdd), "a.jlc": nnf_from_sdd(sdd)}
     models |= {"a.clt": learn_chow_liu_tree(rows_of_kinds())}

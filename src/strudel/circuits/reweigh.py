@@ -117,3 +117,42 @@ def pruned(circuit: ColumnCircuit) -> ColumnCircuit:
         edge_right=number[circuit.edge_right[is_edge]],
         edge_log_theta=circuit.edge_log_theta[is_edge],
     )
+
+
+def side_by_side(circuit: ColumnCircuit) -> ColumnCircuit:
+    """The same distribution as one component: its root chooses among copies of the others."""
+    k = circuit.n_components
+    if k == 1:
+        return circuit
+    if circuit.n_edges == 0:  # one column
+        mixed = np.logaddexp.reduce(circuit.leaf_log_p + circuit.log_weight, axis=1)
+        return replace(
+            circuit,
+            leaf_log_p=mixed[:, np.newaxis],
+            edge_log_theta=np.zeros((0, 1)),
+            log_weight=np.zeros(1),
+            known=None,
+        )
+    tables = [
+        circuit.leaf_table(place).swapaxes(1, 2).ravel() for place in range(len(circuit.columns))
+    ]
+    owner = np.repeat(circuit.edge_sum * k, k) + np.tile(np.arange(k), circuit.n_edges)
+    order = np.argsort(owner, kind="stable")  # by sum, component and edge
+    edge, component = np.repeat(np.arange(circuit.n_edges), k)[order], owner[order] % k
+    log_theta = circuit.edge_log_theta[edge, component]
+    is_top = circuit.edge_sum[edge] == len(circuit.sum_vtree) - 1
+    log_theta[is_top] += circuit.log_weight[component[is_top]]
+    n_sums = (len(circuit.sum_vtree) - 1) * k + 1
+    owner = np.minimum(owner[order], n_sums - 1)
+    return replace(
+        circuit,
+        leaf_column=np.repeat(circuit.leaf_column, k),
+        leaf_log_p=np.concatenate(tables)[:, np.newaxis],
+        sum_vtree=np.repeat(circuit.sum_vtree, k)[:n_sums],
+        sum_edges=np.searchsorted(owner, np.arange(n_sums + 1)).astype(np.int32),
+        edge_left=circuit.edge_left[edge] * k + component,
+        edge_right=circuit.edge_right[edge] * k + component,
+        edge_log_theta=log_theta[:, np.newaxis],
+        log_weight=np.zeros(1),
+        known=None,
+    )

@@ -21,10 +21,6 @@ def convert(
         bool,
         typer.Option("--normalize", help="Normalize parameters that do not add up to one."),
     ] = False,
-    without_names: Annotated[
-        bool,
-        typer.Option("--without-names", help="Leave out feature names, which .spn cannot hold."),
-    ] = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -35,23 +31,22 @@ def convert(
     all satisfying rows the same probability; .cnf and .dnf. Predictors: .circuit .glc. All but
     .strudel may end in .gz.
     """
-    from strudel import Circuit, Mixture, save, write
-    from strudel.io.read_write import as_kind, format_of
+    from strudel import save, write
+    from strudel.circuits.column_circuit import ColumnCircuit
+    from strudel.io.read_write import as_kind, format_of, is_model
 
     if not source.exists():
         raise InputError(f"there is no file {str(source)!r}.")
     if not is_of_others(source) and (vtree is not None or normalize):
         raise InputError("a .strudel file needs neither --vtree nor --normalize.")
-    is_model = target.suffix == ".strudel"
-    kind = Circuit if is_model else format_of(target).holds
+    is_ours = target.suffix == ".strudel"
+    kind = ColumnCircuit if is_ours else format_of(target).holds
     check_output(target, "the result", (source, vtree), target.suffix)
     with warnings_as_notes():  # such as parameters that were normalised
         model = read_any(source, force, vtree=vtree, normalize=normalize)
         result, how = model, ""
-        if not is_model or not (isinstance(model, Mixture) or hasattr(model, "circuit_")):
+        if not (is_ours and is_model(model)):
             result, how = as_kind(model, kind)
-        if without_names and hasattr(result, "with_names"):
-            result = result.with_names(None)
-        (save if is_model else write)(result, target)
+        (save if is_ours else write)(result, target)
     report = {"read": model, "written": result, "how": how, "output": target}
     tell({name: str(one) for name, one in report.items() if one}, as_json, f"{source} -> {target}")

@@ -173,8 +173,9 @@ def draw(
 
 def _thing_to_draw(held: Any, history: Any, what: str, path: str) -> Any:
     """What the picture needs, out of what the file holds."""
-    from strudel import Circuit, Mixture, Vtree
-    from strudel.io.read_write import as_kind
+    from strudel import Mixture, Vtree
+    from strudel.circuits.column_circuit import ColumnCircuit
+    from strudel.io.read_write import as_kind, is_model
 
     if what == "curve":
         if history is None:
@@ -184,8 +185,8 @@ def _thing_to_draw(held: Any, history: Any, what: str, path: str) -> Any:
         raise InputError(f"{path!r} holds a single circuit, which has no components.")
     if isinstance(held, Mixture) or (what == "tree" and type(held).__name__ == "ChowLiuTree"):
         return held
-    is_model = isinstance(held, Circuit)
-    return as_kind(held, Vtree if what == "vtree" and not is_model else Circuit)[0]
+    is_tree = what == "vtree" and not is_model(held)
+    return as_kind(held, Vtree if is_tree else ColumnCircuit)[0]
 
 
 def _one(model: Any, text: str, asked: str) -> Any:

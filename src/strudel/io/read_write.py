@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.compile import compile_chow_liu
-from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit, without_leaf_sums
 from strudel.errors import FileFormatError
 from strudel.io.formats.decisions import predictor_lines, psdd_lines, read_predictor, read_psdd
@@ -29,12 +28,20 @@ from strudel.io.formats.formulas import (
     read_nnf,
 )
 from strudel.io.formats.sdd import read_sdd, sdd_lines
-from strudel.io.formats.sum_product import ReadOptions, jpc_lines, read_jpc, read_spn, spn_lines
+from strudel.io.formats.sum_product import (
+    ReadOptions,
+    circuit_to_write,
+    jpc_lines,
+    read_jpc,
+    read_spn,
+    spn_lines,
+)
 from strudel.io.formats.text import TextFile, bare_suffix, write_text
 from strudel.io.formats.trees import clt_lines, read_clt, read_vtree, vtree_lines
 from strudel.logic.formula import Cnf, Dnf, Nnf
 from strudel.logic.satisfying_rows import uniform_circuit
 from strudel.logic.sdd import Sdd, nnf_from_sdd
+from strudel.queries.given import circuit_of
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import Vtree, vtree_from_chow_liu
 
@@ -53,9 +60,9 @@ class Format(NamedTuple):
 PREDICTOR = Format(PredictorCircuit, "a PredictorCircuit", read_predictor, predictor_lines)
 FORMATS = {
     ".vtree": Format(Vtree, "a vtree", lambda file, _: read_vtree(file)[0], vtree_lines),
-    ".psdd": Format(Circuit, "a circuit", read_psdd, psdd_lines),
-    ".jpc": Format(Circuit, "a circuit", read_jpc, jpc_lines),
-    ".spn": Format(Circuit, "a circuit", read_spn, spn_lines),
+    ".psdd": Format(ColumnCircuit, "a circuit", read_psdd, psdd_lines),
+    ".jpc": Format(ColumnCircuit, "a circuit", read_jpc, jpc_lines),
+    ".spn": Format(ColumnCircuit, "a circuit", read_spn, spn_lines),
     ".sdd": Format(Sdd, "an Sdd", read_sdd, sdd_lines),
     ".nnf": Format(Nnf, "an Nnf", lambda file, _: read_nnf(file), nnf_lines),
     ".jlc": Format(Nnf, "an Nnf", lambda file, _: read_jlc(file), jlc_lines),
@@ -130,8 +137,10 @@ def _vtree_beside(path: PathLike) -> Path | None:
 def write(model: Any, path: PathLike) -> None:
     """Write a file for other programs, by its extension.
 
-    The file is complete or not written at all, and reads back without loss. A model that the format
-    cannot hold is refused.
+    The file is complete or not written at all, and reads back without loss, but for the names of
+    columns in a `.spn` file. A model that the format cannot hold is refused: circuits are over
+    columns of 0 and 1, or in a `.jpc` file also of categories. Several components become one
+    circuit, whose root chooses among them.
 
     Parameters
     ----------
@@ -152,25 +161,26 @@ def write(model: Any, path: PathLike) -> None:
     ((0, 1), (2, 3))
     """
     form = format_of(path)
-    if form.holds is Circuit and isinstance(getattr(model, "circuit_", None), Circuit):
-        model = model.circuit_
+    if form.holds is ColumnCircuit and is_model(model):
+        model = circuit_to_write(model, bare_suffix(path))
     if form.holds is PredictorCircuit:
         held = getattr(model, "predictor_", None)
         model = without_leaf_sums(held) if isinstance(held, PredictorCircuit) else model
     if not isinstance(model, form.holds):
-        is_mixture = isinstance(getattr(model, "circuit_", model), Mixture)
-        way_out = " Write its to_circuit()." if is_mixture and form.holds is Circuit else ""
         raise TypeError(
-            f"A {bare_suffix(path)} file holds {form.words}, "
-            f"so it cannot hold this {type(model).__name__}.{way_out}"
-        )
-    if isinstance(model, Circuit) and not model.is_in_normal_form:
-        from strudel.circuits.properties import why_not_in_normal_form
-
-        raise ValueError(
-            f"Only circuits in normal form are written, but {why_not_in_normal_form(model)}."
+            f"A {bare_suffix(path)} file holds {form.words}, so it cannot hold this "
+            f"{type(model).__name__}."
         )
     write_text(path, form.lines(model))
+
+
+def is_model(model: Any) -> bool:
+    """Whether there is a circuit of it."""
+    try:
+        circuit_of(model)
+    except TypeError:
+        return False
+    return True
 
 
 def format_of(path: PathLike) -> Format:
@@ -189,7 +199,7 @@ def format_of(path: PathLike) -> Format:
 
 
 def as_kind(model: Any, kind: type) -> tuple[Any, str]:
-    """The model as what a format holds, and in words what was done to it, if anything was.
+    """What `write` takes for a format, and in words what was done to the model, if anything was.
 
     Examples
     --------
@@ -197,22 +207,23 @@ def as_kind(model: Any, kind: type) -> tuple[Any, str]:
     >>> as_kind(figure_1_circuit(), Vtree)
     (Vtree(n_vars=4, ...), 'the vtree only')
     """
-    held = getattr(model, "circuit_", model)
     if isinstance(model, kind):
         return model, ""
-    if kind is Circuit and isinstance(held, Circuit):
-        return held, "the circuit of the estimator"
-    if kind is Circuit and isinstance(held, Mixture):
-        return held.to_circuit(), f"the {held.n_components} components as one circuit"
-    if kind is Circuit and isinstance(model, ChowLiuTree):
+    if kind is ColumnCircuit and isinstance(model, ChowLiuTree):
         return compile_chow_liu(model, vtree_from_chow_liu(model)), "compiled"
-    if kind is Circuit and isinstance(model, Sdd | Nnf):
+    if kind is ColumnCircuit and isinstance(model, Sdd | Nnf):
         return uniform_circuit(model), "all satisfying rows equally likely"
+    if kind is ColumnCircuit and is_model(model):
+        k = circuit_of(model).n_components
+        of_estimator = "the circuit of the estimator" if hasattr(model, "circuit_") else ""
+        return model, f"the {k} components as one circuit" if k > 1 else of_estimator
     if kind is Nnf and isinstance(model, Sdd):
         return nnf_from_sdd(model), "without the vtree"
     if kind is Vtree and isinstance(model, ChowLiuTree):
         return vtree_from_chow_liu(model), "the vtree of the tree"
-    if kind is Vtree and hasattr(held, "vtree"):
-        return held.vtree, "the vtree only"
+    if kind is Vtree and isinstance(model, Sdd | PredictorCircuit):
+        return model.vtree, "the vtree only"
+    if kind is Vtree and is_model(model):
+        return circuit_of(model).vtree, "the vtree only"
     words = {form.holds: form.words for form in FORMATS.values()}[kind]
     raise ValueError(f"{words.capitalize()} cannot be made from a {type(model).__name__}.")

@@ -23,6 +23,7 @@ import numpy as np
 from strudel._types import NONE, FloatArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.io.formats.sum_product import (
@@ -290,56 +291,36 @@ def _as_graph(nodes: DecisionNodes) -> tuple[SumProductGraph, list[int]]:
     return graph, line_of
 
 
-def psdd_lines(circuit: Circuit) -> Iterator[str]:
+def psdd_lines(circuit: ColumnCircuit) -> Iterator[str]:
     """The file, line by line."""
-    n_literals = 2 * circuit.n_vars
-    vtree_ids = inorder_ids(circuit.vtree).tolist()
-    node_vtree = [vtree_ids[v] for v in circuit.node_vtree.tolist()]
-    start = circuit.node_edges.tolist()
+    names = inorder_ids(circuit.vtree).tolist()
+    at = [names[v] for v in circuit.node_vtree.tolist()]
+    made: dict[str, int] = {}  # the lines of leaves without their ids; equal ones are one
+    node_name: list[int] = []
+    lines: list[str] = []
+    tables = circuit.leaf_log_p.reshape(-1, 2).tolist()
+    for place, var, (zero, one) in zip(at, circuit.leaf_column.tolist(), tables, strict=False):
+        is_fixed = max(zero, one) == 0.0 and min(zero, one) == -np.inf
+        words = f"{signed(2 * var + (one == 0.0))}" if is_fixed else f"{var + 1} {_coin(zero, one)}"
+        kind = "L" if is_fixed else "T"
+        key = f"{kind} {words}"
+        if key not in made:
+            made[key] = len(made)
+            lines.append(f"{kind} {made[key]} {place} {words}")
+        node_name.append(made[key])
     left, right = circuit.edge_left.tolist(), circuit.edge_right.tolist()
-    log_theta = circuit.edge_log_theta.tolist()
-    is_leaf = (circuit.vtree.node_var[circuit.node_vtree] != NONE).tolist()
-
-    # A sum at a leaf is a literal if it fixes the variable, and a T line otherwise.
-    coins: dict[int, tuple[float, float]] = {}
-    alias = list(range(circuit.n_nodes))
-    for node in range(n_literals, circuit.n_nodes):
-        if is_leaf[node]:
-            weights = [-np.inf, -np.inf]
-            for edge in range(start[node], start[node + 1]):
-                value = left[edge] % 2
-                weights[value] = float(np.logaddexp(weights[value], log_theta[edge]))
-            if start[node + 1] - start[node] == 1 and max(weights) == 0.0:
-                alias[node] = left[start[node]]
-            else:
-                coins[node] = (weights[0], weights[1])
-    used = {alias[circuit.root]}
-    for node in range(n_literals, circuit.n_nodes):
-        if not is_leaf[node]:
-            for edge in range(start[node], start[node + 1]):
-                used.update((alias[left[edge]], alias[right[edge]]))
-    literals = [node for node in range(n_literals) if node in used]
-    sums = [node for node in range(n_literals, circuit.n_nodes) if alias[node] == node]
-
+    log_theta, ends = circuit.edge_log_theta[:, 0].tolist(), circuit.sum_edges.tolist()
+    for place, start, stop in zip(at[circuit.n_leaves :], ends, ends[1:], strict=False):
+        node_name.append(len(lines))
+        elements = " ".join(
+            f"{node_name[left[e]]} {node_name[right[e]]} {number(log_theta[e])}"
+            for e in range(start, stop)
+        )
+        lines.append(f"D {len(lines)} {place} {stop - start} {elements}")
     yield from PSDD_HEADER.splitlines()
-    yield from names_lines(circuit.feature_names)
-    yield f"psdd {len(literals) + len(sums)}"
-    name: dict[int, int] = {}
-    for node in [*literals, *sums]:
-        name[node] = len(name)
-        head = f"{name[node]} {node_vtree[node]}"
-        if node < n_literals:
-            yield f"L {head} {signed(node)}"
-        elif node in coins:
-            var = left[start[node]] // 2
-            yield f"T {head} {var + 1} {_coin(*coins[node])}"
-        else:
-            edges = range(start[node], start[node + 1])
-            elements = " ".join(
-                f"{name[alias[left[e]]]} {name[alias[right[e]]]} {number(log_theta[e])}"
-                for e in edges
-            )
-            yield f"D {head} {len(edges)} {elements}"
+    yield from names_lines(circuit.columns)
+    yield f"psdd {len(lines)}"
+    yield from lines
 
 
 def _coin(log_zero: float, log_one: float) -> str:

@@ -18,19 +18,25 @@ import io
 import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from strudel._names import names_of
 from strudel._types import NONE, FloatArray
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.normal_form import normal_form
 from strudel.circuits.normalization import TOLERANCE, normalize
+from strudel.circuits.reweigh import pruned, side_by_side
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.circuits.vtree_recovery import recover_vtree
 from strudel.errors import GraphError, NormalizedWarning
 from strudel.io.formats.text import Ids, Lines, TextFile, number, read_header, show, signed
 from strudel.io.formats.trees import inorder_ids
+from strudel.queries.given import circuit_of
+from strudel.tables.column import BIT, Column
+from strudel.tables.schema import Columns
 from strudel.trees.vtree import Vtree
 
 LARGEST = 1e6  # of a log-parameter that is to be normalised: sums of these stay finite
@@ -135,54 +141,91 @@ def read_names(file: TextFile, n_vars: int) -> tuple[str, ...] | None:
     return None
 
 
-def names_lines(names: tuple[str, ...] | None) -> list[str]:
-    """A comment that holds the feature names, if there are any."""
-    return [] if names is None else [NAMES.decode() + json.dumps(list(names))]
+def names_lines(columns: Columns) -> list[str]:
+    """A comment that holds the names of the columns, if they are not the usual x0, x1, ..."""
+    names = list(columns.names)
+    is_usual = names == list(names_of(len(names), None))
+    return [] if is_usual else [NAMES.decode() + json.dumps(names)]
 
 
 def sum_product_lines(
-    circuit: Circuit,
+    circuit: ColumnCircuit,
     *,
-    literal: Callable[[int, int], str],
+    literal: Callable[[int, int, int], str],
     product: Callable[[int, int, int, int], str],
     weighted_sum: Callable[[int, int, Sequence[tuple[int, str]]], str],
+    categories: Callable[[int, int, Sequence[str]], str] | None = None,
 ) -> Iterator[str]:
     """A circuit as lines of literals, products and sums, children first, numbered from 0.
 
-    The functions make a line of the number, the vtree node (or the literal) and the children. A sum
-    of one product with parameter 1 is written as the product alone, which reads back the same.
+    The functions make a line of the number, the vtree node (or the column and its value) and the
+    children. A leaf is a literal or a sum over two, or the logs of all its `categories`. A sum of
+    one product with parameter 1 is written as the product alone, which reads back the same.
     """
-    number_of: dict[int, int] = {}
+    number_of: list[int] = []  # of every node
+    literals: dict[tuple[int, int], int] = {}
     n_lines = 0
-    edge_left, edge_right = circuit.edge_left.tolist(), circuit.edge_right.tolist()
-    log_theta = circuit.edge_log_theta.tolist()
-    start = circuit.node_edges.tolist()
-    below = np.concatenate([circuit.edge_left, circuit.edge_right])
-    used = set(below[(below != NONE) & (below < 2 * circuit.n_vars)].tolist())
-    if circuit.root < 2 * circuit.n_vars:
-        used.add(circuit.root)
-    for node in sorted(used):
-        yield literal(n_lines, node)
-        number_of[node] = n_lines
-        n_lines += 1
-    for node in range(2 * circuit.n_vars, circuit.n_nodes):
-        v = int(circuit.node_vtree[node])
-        terms: list[tuple[int, str]] = []
-        for edge in range(start[node], start[node + 1]):
-            if edge_right[edge] == NONE:
-                term = number_of[edge_left[edge]]
-            else:
-                term = n_lines
-                yield product(n_lines, v, number_of[edge_left[edge]], number_of[edge_right[edge]])
-                n_lines += 1
-            terms.append((term, number(log_theta[edge])))
-        edge = start[node]
-        if len(terms) == 1 and edge_right[edge] != NONE and log_theta[edge] == 0.0:
-            number_of[node] = terms[0][0]
+    for leaf, place in enumerate(circuit.leaf_column.tolist()):
+        first, last = circuit.leaf_first[leaf : leaf + 2]
+        log_p = circuit.leaf_log_p[first:last, 0].tolist()
+        if not is_bit(circuit.columns[place]):
+            assert categories is not None  # `circuit_to_write` refuses others
+            yield categories(n_lines, place, list(map(number, log_p)))
+            number_of.append(n_lines)
+            n_lines += 1
             continue
-        yield weighted_sum(n_lines, v, terms)
-        number_of[node] = n_lines
+        terms = [(value, own) for value, own in enumerate(log_p) if own > -np.inf]
+        for value, _ in terms:
+            if (place, value) not in literals:
+                yield literal(n_lines, place, value)
+                literals[place, value] = n_lines
+                n_lines += 1
+        if len(terms) == 1 and terms[0][1] == 0.0:
+            number_of.append(literals[place, terms[0][0]])
+            continue
+        weights = [(literals[place, value], number(own)) for value, own in terms[::-1]]
+        yield weighted_sum(n_lines, int(circuit.vtree.var_leaf[place]), weights)
+        number_of.append(n_lines)
         n_lines += 1
+    left, right = circuit.edge_left.tolist(), circuit.edge_right.tolist()
+    log_theta, ends = circuit.edge_log_theta[:, 0].tolist(), circuit.sum_edges.tolist()
+    for place, start, stop in zip(circuit.sum_vtree.tolist(), ends, ends[1:], strict=False):
+        for edge in range(start, stop):
+            yield product(
+                n_lines + edge - start, place, number_of[left[edge]], number_of[right[edge]]
+            )
+        weights = [(n_lines + edge - start, number(log_theta[edge])) for edge in range(start, stop)]
+        n_lines += stop - start
+        if len(weights) == 1 and log_theta[start] == 0.0:
+            number_of.append(n_lines - 1)
+            continue
+        yield weighted_sum(n_lines, place, weights)
+        number_of.append(n_lines)
+        n_lines += 1
+
+
+def is_bit(column: Column) -> bool:
+    """Whether a column is a 0/1 variable of a file."""
+    return column.kind in (BIT, "boolean") and column.n_cells == 2
+
+
+def circuit_to_write(model: Any, suffix: str) -> ColumnCircuit:
+    """The one circuit that is written for a model, if the format can hold it."""
+    circuit = circuit_of(model)
+    for column in circuit.columns:
+        if is_bit(column) or (suffix == ".jpc" and not column.is_numeric):
+            continue
+        more = " and categories" if suffix == ".jpc" else ""
+        raise ValueError(
+            f"A {suffix} file holds variables of 0 and 1{more}, but column {column.name!r} is of "
+            f"kind {column.kind!r}. Keep this model in a .strudel file."
+        )
+    if abs(circuit.log_total) > TOLERANCE:
+        raise ValueError(
+            f"A file holds circuits that add up to 1, but this one adds up to "
+            f"{np.exp(circuit.log_total):.6g}. Normalise it first."
+        )
+    return pruned(side_by_side(circuit))
 
 
 def add_coin(graph: SumProductGraph, var: int, log_zero: float, log_one: float) -> int:
@@ -283,23 +326,26 @@ class _JpcReader:
         file.refuse_line(forms, tokens, line)
 
 
-def jpc_lines(circuit: Circuit) -> Iterator[str]:
+def jpc_lines(circuit: ColumnCircuit) -> Iterator[str]:
     """The file, line by line."""
     names = inorder_ids(circuit.vtree).tolist()
-    leaf = circuit.vtree.var_leaf.tolist()
+    leaf = [names[v] for v in circuit.vtree.var_leaf.tolist()]
     lines = list(
         sum_product_lines(
             circuit,
-            literal=lambda n, node: f"L {n} {names[leaf[node // 2]]} {signed(node)}",
+            literal=lambda n, var, value: f"L {n} {leaf[var]} {signed(2 * var + value)}",
             product=lambda n, v, left, right: f"P {n} {names[v]} 2 {left} {right}",
             weighted_sum=lambda n, v, terms: (
                 f"S {n} {names[v]} {len(terms)} "
                 + " ".join(f"{term} {weight}" for term, weight in terms)
             ),
+            categories=lambda n, var, logs: f"C {n} {leaf[var]} {var + 1} {' '.join(logs)}",
         )
     )
     yield from JPC_HEADER.splitlines()
-    yield from names_lines(circuit.feature_names)
+    if any(line[0] == "C" for line in lines):
+        yield "c C id-of-input-node id-of-vtree variable {log-parameter of value}+"
+    yield from names_lines(circuit.columns)
     yield f"jpc {len(lines)}"
     yield from lines
 
@@ -366,16 +412,12 @@ def _read_spn_node(
     file.refuse_line(forms, tokens, line)
 
 
-def spn_lines(circuit: Circuit) -> Iterator[str]:
-    """The file, line by line."""
-    if circuit.feature_names is not None:
-        raise ValueError(
-            "A .spn file cannot hold feature names: write circuit.with_names(None) or a .psdd file."
-        )
-    yield "(" + " ".join(["2"] * circuit.n_vars) + ")"
+def spn_lines(circuit: ColumnCircuit) -> Iterator[str]:
+    """The file, line by line; names have no place in it."""
+    yield "(" + " ".join(["2"] * len(circuit.columns)) + ")"
     yield from sum_product_lines(
         circuit,
-        literal=lambda n, node: f"v {node // 2} {node % 2}",
+        literal=lambda n, var, value: f"v {var} {value}",
         product=lambda n, v, left, right: f"* {left} {right}",
         weighted_sum=lambda n, v, terms: (
             "+ " + " ".join(f"{term} {weight}" for term, weight in terms)
