@@ -14,12 +14,13 @@ from strategies import any_circuits, examples, mixtures, seeds
 from strudel.circuits import figure_1_circuit, walks
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.finer import with_edges
-from strudel.circuits.fold import folded
+from strudel.circuits.fold import folded, unfold
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.products import product
 from strudel.circuits.reweigh import given_row, normalized
 from strudel.queries.cells import cell_probabilities, log_probabilities
 from strudel.tables.evidence import evidence_of_regions, nothing_known
+from strudel.tables.learn_code import code_of_columns
 
 REL = 1e-10
 
@@ -141,6 +142,22 @@ def test_a_folded_circuit_is_the_same_distribution(model):
     found = folded(model)
     assert joint_of(found).ravel() == pytest.approx(own / own.sum(), rel=REL, abs=1e-14)
     assert np.exp(log_probabilities(found, nothing_known(found.columns)))[0] == pytest.approx(1.0)
+
+
+@given(column_circuits())
+@examples(40)
+def test_a_circuit_over_the_codes_of_its_columns_folds_to_itself(circuit):
+    code = None if circuit.columns.are_bits else code_of_columns(circuit.columns)
+    model = unfold(circuit, code).with_table_code(code)
+    np.testing.assert_allclose(joint_of(folded(model)), joint_of(circuit), rtol=REL, atol=1e-15)
+
+
+@given(mixtures())
+@examples(40)
+def test_a_folded_mixture_unfolds_to_its_own_parameters(mixture):
+    assume(mixture.structure.is_in_normal_form)
+    found = unfold(folded(mixture), None)
+    assert folded(found).edge_log_theta == pytest.approx(folded(mixture).edge_log_theta, abs=0)
 
 
 @given(column_circuits(), st.floats(0.1, 9.9))

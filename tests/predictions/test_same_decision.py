@@ -25,8 +25,8 @@ from joint import (
     special_mixtures,
 )
 from strategies import examples, random_mixture
-from strudel.circuits.compile import compile_factorized
 from strudel import marginal_probabilities
+from strudel.circuits.compile import compile_factorized
 from strudel.errors import CircuitPropertyError, SearchLimitWarning
 from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import learn_structure

@@ -40,6 +40,11 @@ def made_deterministic(circuit: ColumnCircuit) -> ColumnCircuit:
     return circuit
 
 
+def is_known_deterministic(circuit: ColumnCircuit) -> bool:
+    """Whether each component was found to be deterministic, or is by the way it was made."""
+    return circuit.__dict__.get("_overlap", "not known") is None
+
+
 def _find_overlap(circuit: ColumnCircuit) -> str | None:
     vtree = circuit.vtree
     overlaps: list[AnyArray] = []

@@ -177,7 +177,7 @@ def compile_column_tree(tree: ColumnTree, vtree: Vtree) -> Circuit:
     column_at = {v: c for c, v in enumerate(column_tops(vtree, columns).tolist())}
     n_children = np.bincount(parents[parents != NONE], minlength=len(columns))
     builder = CircuitBuilder(vtree)
-    codes = _Codes(builder)
+    codes = Codewords(builder)
 
     def given(c: int) -> list[list[float]]:
         lines: list[list[float]] = tables[c].tolist()
@@ -202,8 +202,8 @@ def compile_column_tree(tree: ColumnTree, vtree: Vtree) -> Circuit:
     return builder.build(root)
 
 
-class _Codes:
-    """The nodes of codes, each made once."""
+class Codewords:
+    """The nodes of codewords, each made once."""
 
     def __init__(self, builder: CircuitBuilder) -> None:
         self.builder = builder
@@ -217,7 +217,7 @@ class _Codes:
             return self.builder.literal(var, word[var])
         key = v, tuple(word[var] for var in vtree.scope(v))
         if key not in self.made:
-            self.made[key] = self.builder.add_sum([(*self._sides(v, word), 1.0)])
+            self.made[key] = self.builder.add_sum([(*self.sides(v, word), 1.0)])
         return self.made[key]
 
     def sums(
@@ -230,13 +230,14 @@ class _Codes:
         if var != NONE:
             one = next(i for i, word in enumerate(words) if word[var] == 1)
             return tuple(self.builder.add_leaf_sum(var, line[one]) for line in lines)
-        sides = [self._sides(v, word) for word in words]
+        sides = [self.sides(v, word) for word in words]
         return tuple(
             self.builder.add_sum([(*pair, p) for pair, p in zip(sides, line, strict=True)])
             for line in lines
         )
 
-    def _sides(self, v: int, word: dict[int, int]) -> tuple[int, int]:
+    def sides(self, v: int, word: dict[int, int]) -> tuple[int, int]:
+        """The nodes of a codeword below the two children of `v`."""
         vtree = self.builder.vtree
         return (
             self.conjunction(int(vtree.node_left[v]), word),

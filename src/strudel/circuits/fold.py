@@ -1,11 +1,13 @@
-"""Folding: a circuit over the 0/1 variables of a table as one over its columns.
+"""Folding: a circuit over the 0/1 variables of a table as one over its columns, and back.
 
 In:  a `Circuit` or `Mixture` in normal form, whose variables code the columns of a table, or are
      columns themselves.
-Out: the same distribution as a `ColumnCircuit`.
+Out: the same distribution as a `ColumnCircuit` (`fold`), and from that one over 0/1 variables
+     again, for a learner to go on from (`unfold`).
 
 All sums at the vtree node of a column become leaves: the probability of each cell is that of its
-bits, found by one pass up the nodes below.
+bits, found by one pass up the nodes below. The other way, a leaf is a sum of the codewords of its
+cells.
 """
 
 from __future__ import annotations
@@ -18,18 +20,23 @@ import numpy as np
 
 from strudel._names import names_of
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import made_deterministic
+from strudel.circuits.column_properties import is_known_deterministic, made_deterministic
+from strudel.circuits.compile import Codewords
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.normalization import normalized_columns
 from strudel.circuits.scopes import reached_nodes
 from strudel.errors import CircuitPropertyError
+from strudel.tables.column_codes import as_column_codes, free_bit
 from strudel.tables.schema import Columns, bit_columns
-from strudel.tables.table_code import columns_of_code
+from strudel.tables.table_code import TableCode, columns_of_code
+from strudel.trees.column_tree import column_tops, vtree_of_variables
 from strudel.trees.vtree import Vtree
 
 ROUNDING = 1e-9  # of what sums add up to
+LITERALS = np.array([[0.0, -np.inf], [-np.inf, 0.0]])  # logs of X = 0 and of X = 1
 
 
 def folded(model: Circuit | Mixture) -> ColumnCircuit:
@@ -102,11 +109,7 @@ def _folded(model: Mixture) -> ColumnCircuit:
         words = np.array([[0], [1]])
         patterns = [Patterns([var], words, np.ones(2)) for var in range(model.n_vars)]
     else:
-        columns = columns_of_code(code)
-        patterns = [
-            Patterns(own.variables, own.codewords.astype(np.int64), own.value_share)
-            for own in code.columns
-        ]
+        columns, patterns = columns_of_code(code), patterns_of(code)
         known = None if known is None else known[[own.start for own in code.columns]]
     made = fold(model.structure, log_theta, log_weight, columns, patterns)
     made = replace(made, known=known, log_total=total)
@@ -124,6 +127,14 @@ def fold(
     return _Folding(circuit, log_theta, log_weight, columns, patterns).run()
 
 
+def patterns_of(code: TableCode) -> list[Patterns]:
+    """The bits of the cells of every column."""
+    return [
+        Patterns(own.variables, own.codewords.astype(np.int64), own.value_share)
+        for own in code.columns
+    ]
+
+
 def bits_of(model: Circuit | Mixture, cells: AnyArray) -> AnyArray:
     """Rows of the 0/1 variables of a model that have these cells."""
     code = model.table_code
@@ -131,6 +142,14 @@ def bits_of(model: Circuit | Mixture, cells: AnyArray) -> AnyArray:
         return cells.astype(np.uint8)
     columns = enumerate(code.columns)
     return np.hstack([own.codewords[cells[:, place]] for place, own in columns])
+
+
+def unfold(circuit: ColumnCircuit, code: TableCode | None) -> Mixture:
+    """The same components over the 0/1 variables of a code, or over bits if there is none.
+
+    Of categories that share a codeword, only what they add up to is kept.
+    """
+    return _Unfolding(circuit, code).run()
 
 
 class Patterns(NamedTuple):
@@ -181,13 +200,11 @@ class _Folding:
             [np.zeros(0, dtype=np.int64)]
             + [np.arange(circuit.node_edges[s], circuit.node_edges[s + 1]) for s in sums]
         )
-        with np.errstate(divide="ignore"):
-            log_p = np.log(np.concatenate(tables))
         return ColumnCircuit(
             self.columns,
             vtree,
             np.concatenate(leaf_column).astype(np.int32),
-            log_p,
+            np.concatenate(tables),
             place_of_sum[order].astype(np.int32),
             np.concatenate([[0], np.cumsum(width)]).astype(np.int32),
             number[circuit.edge_left[edges]],
@@ -208,10 +225,12 @@ class _Folding:
         return int(top[0])
 
     def _leaves(self, place: int, top: int) -> tuple[IntArray, FloatArray]:
-        """The nodes at a column's vtree node, and the probability of every cell."""
+        """The nodes at a column's vtree node, and the log-probability of every cell."""
         vtree = self.circuit.vtree
         own, patterns, share = self.patterns[place]
         variables = list(own)
+        if len(variables) == 1 and np.array_equal(patterns, [[0], [1]]):
+            return self._leaves_of_bit(variables[0])
         first, last = vtree.node_span
         below = np.flatnonzero((first >= first[top]) & (last <= last[top])).tolist()
         found: dict[int, tuple[IntArray, FloatArray]] = {}  # nodes, (n_nodes, n_cells, k)
@@ -233,7 +252,23 @@ class _Folding:
             if v != top:
                 self.is_kept[found[v][0]] = False
         nodes, values = found[top]
-        return nodes, values * share[:, np.newaxis]
+        with np.errstate(divide="ignore"):
+            return nodes, np.log(values * share[:, np.newaxis])
+
+    def _leaves_of_bit(self, var: int) -> tuple[IntArray, FloatArray]:
+        """The same of a single variable, whose logs are the parameters themselves."""
+        literals = np.tile(LITERALS[:, :, np.newaxis], len(self.log_weight))
+        first, all_sums = self.circuit.sums_by_vtree
+        v = int(self.circuit.vtree.var_leaf[var])
+        sums = all_sums[first[v] : first[v + 1]]
+        nodes = np.array([2 * var, 2 * var + 1], dtype=np.int32)
+        if not len(sums):
+            return nodes, literals
+        edges = self.circuit.vtree_edges(v)
+        terms = self.log_theta[edges][:, np.newaxis] + literals[self.circuit.edge_left[edges] % 2]
+        width = self.circuit.node_edges[sums + 1] - self.circuit.node_edges[sums]
+        of_sums = np.logaddexp.reduceat(terms, np.cumsum(width) - width, axis=0)
+        return np.concatenate([nodes, sums]), np.concatenate([literals, of_sums])
 
     def _sum_values(
         self, v: int, sums: IntArray, found: dict[int, tuple[IntArray, FloatArray]]
@@ -288,3 +323,74 @@ def _normalised(circuit: Circuit, log_theta: FloatArray) -> tuple[FloatArray, Fl
     if np.all(np.abs(totals - 1.0) <= ROUNDING):
         return log_theta, np.zeros(log_theta.shape[1])
     return normalized_columns(circuit.edges, log_theta, circuit.n_vars)
+
+
+class _Unfolding:
+    """A circuit over columns, while its leaves become sums over the codewords of cells."""
+
+    def __init__(self, circuit: ColumnCircuit, code: TableCode | None) -> None:
+        self.circuit = circuit
+        if code is None:
+            self.codes = tuple(free_bit(var) for var in range(len(circuit.columns)))
+            self.cell_word = [np.arange(2)] * len(self.codes)
+        else:
+            self.codes = as_column_codes(code.columns)
+            self.cell_word = [own.value_cell for own in code.columns]
+        self.vtree = vtree_of_variables(circuit.vtree, self.codes)
+        self.builder = CircuitBuilder(self.vtree)
+        self.words = Codewords(self.builder)
+        self.logs = [np.zeros((1, circuit.n_components))]  # an edge has the number of its line
+        self.n_logs = 1
+
+    def run(self) -> Mixture:
+        circuit = self.circuit
+        node: list[int] = []
+        for place, top in enumerate(column_tops(self.vtree, self.codes).tolist()):
+            node += self._of_leaves(place, top)
+        for s in range(len(circuit.sum_vtree)):
+            edges = range(*circuit.sum_edges[s : s + 2].tolist())
+            sides = [(node[circuit.edge_left[e]], node[circuit.edge_right[e]]) for e in edges]
+            side = self.builder.node_vtree[sides[0][0]]
+            at = int(self.vtree.node_parent[side])
+            node.append(self._sum(at, sides, circuit.edge_log_theta[edges.start : edges.stop]))
+        root = node[-1]
+        if root < 2 * self.vtree.n_vars:  # a single variable that is known
+            root = self.builder.add_at(self.vtree.root, [(root, NONE, 0.0)])
+        structure = self.builder.build(root)
+        log_theta = np.concatenate(self.logs)[structure.edge_log_theta.astype(np.int64)]
+        structure = structure.with_parameters(log_theta[:, 0])
+        if is_known_deterministic(circuit):
+            structure.made_deterministic()
+        known = circuit.known
+        if known is not None:
+            widths = [code.stop - code.start for code in self.codes]
+            known = np.repeat(known, widths, axis=0)
+        return Mixture(structure, log_theta, circuit.log_weight, known)
+
+    def _of_leaves(self, place: int, top: int) -> list[int]:
+        """The nodes of the leaves of a column."""
+        code, table = self.codes[place], self.circuit.leaf_table(place)
+        first = np.flatnonzero(np.diff(self.cell_word[place], prepend=-1))
+        logs = np.logaddexp.reduceat(table, first, axis=1)  # (n_leaves, n_words, k)
+        words = [dict(enumerate(word, code.start)) for word in code.codewords.tolist()]
+        made = []
+        for own in logs:
+            possible = np.flatnonzero((own > -np.inf).any(axis=1)).tolist() or range(len(words))
+            if len(possible) == 1:
+                made.append(self.words.conjunction(top, words[possible[0]]))
+                continue
+            possible = list(possible)
+            if self.vtree.node_var[top] != NONE:
+                possible.sort(reverse=True)  # a sum over literals has that of 1 first
+                sides = [(2 * code.start + words[i][code.start], NONE) for i in possible]
+            else:
+                sides = [self.words.sides(top, words[i]) for i in possible]
+            made.append(self._sum(top, sides, own[possible]))
+        return made
+
+    def _sum(self, at: int, sides: Sequence[tuple[int, int]], logs: FloatArray) -> int:
+        lines = range(self.n_logs, self.n_logs + len(sides))
+        self.logs.append(logs)
+        self.n_logs += len(sides)
+        edges = [(*pair, float(line)) for pair, line in zip(sides, lines, strict=True)]
+        return self.builder.add_at(at, edges)

@@ -54,7 +54,12 @@ from strudel.tables.choose_cells import (
 )
 from strudel.tables.coded_column import CodedColumn
 from strudel.tables.columns import RawTable, read_columns
-from strudel.tables.learn_code import CodeOptions, learn_column, looks_like
+from strudel.tables.learn_code import (
+    CodeOptions,
+    learn_column,
+    looks_like,
+    with_distinct_names,
+)
 from strudel.tables.missingness import learn_missingness
 from strudel.tables.predictor_columns import predictor_cuts
 from strudel.tables.table_code import UNKNOWN, TableCode
@@ -177,7 +182,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             columns = _cut_further(table, columns, kinds, options)
         if _is_predictor(self.edges):
             columns = self._cut_by(self.edges, table, columns, kinds, options)
-        columns = _with_distinct_names(columns)
+        columns = with_distinct_names(columns)
         self._keep_names(whole)
         missingness = learn_missingness(table.columns, columns)
         self.code_ = TableCode(
@@ -235,7 +240,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         options: CodeOptions,
     ) -> list[CodedColumn]:
         """The columns again, with the thresholds of a predictor as edges."""
-        code = TableCode(tuple(_with_distinct_names(columns)), table.container, self.unknown)
+        code = TableCode(tuple(with_distinct_names(columns)), table.container, self.unknown)
         cuts = predictor_cuts(predictor, code)
         made: list[CodedColumn] = []
         for raw, column in zip(table.columns, columns, strict=True):
@@ -377,26 +382,6 @@ def _warn_of_identifiers(table: RawTable, kinds: dict[str, Any]) -> list[str]:
             stacklevel=outer_stack_level(),
         )
     return list(found)
-
-
-def _with_distinct_names(columns: list[CodedColumn]) -> list[CodedColumn]:
-    """The columns with a number after variable names that another column has or is called by."""
-    called = {column.name for column in columns}
-    seen: set[str] = set()
-    result = []
-    for column in columns:
-        taken = seen | called - {column.name}
-        names = []
-        for name in column.variable_names:
-            number, distinct = 1, name
-            while distinct in taken:
-                number += 1
-                distinct = f"{name} ({number})"
-            taken.add(distinct)
-            names.append(distinct)
-        seen.update(names)
-        result.append(replace(column, variable_names=tuple(names)))
-    return result
 
 
 def new_encoder(columns: Any) -> TableEncoder:

@@ -10,7 +10,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -30,7 +30,7 @@ from strudel.tables.choose_cells import (
     uniform_edges,
 )
 from strudel.tables.coded_column import KINDS, CodedColumn
-from strudel.tables.column import has_one_value_per_cell
+from strudel.tables.column import BIT, Column, has_one_value_per_cell
 from strudel.tables.columns import (
     NUMERIC,
     RawColumn,
@@ -42,6 +42,8 @@ from strudel.tables.columns import (
     number_text,
 )
 from strudel.tables.density import LARGEST, TINIEST, Density, learn_density
+from strudel.tables.schema import Columns
+from strudel.tables.table_code import TableCode
 
 _PLAIN = re.compile(r"[+-]?\d+")
 _FORMS = (  # how people write numbers and dates, and what to do; thousands before decimals
@@ -167,11 +169,7 @@ def _learn_values(
     own = labels[: len(labels) - len(rare)]
     cells = (*own, *([f"any of {len(rare)} rare values"] if rare else []))
     is_ordered = kind == "ordinal" and options.code == "thermometer"
-    words, names = _code(raw.name, cells, [f"{raw.name}>={label}" for label in cells[1:]])
-    if not is_ordered and len(cells) > 2:
-        words, names = _one_hot(raw.name, cells)
-    elif kind == "category" or len(cells) == 1:
-        names = (f"{raw.name}={cells[-1]}",)
+    words, names = _words_of_values(raw.name, kind, cells, is_ordered=is_ordered)
     return CodedColumn(
         raw.name,
         kind,
@@ -184,6 +182,18 @@ def _learn_values(
         codewords=words[np.minimum(np.arange(len(values)), len(cells) - 1)],
         variable_names=names,
     )
+
+
+def _words_of_values(
+    name: str, kind: str, cells: Sequence[str], *, is_ordered: bool
+) -> tuple[ByteArray, tuple[str, ...]]:
+    """The codewords of the cells of a category or an ordinal, and the names of its variables."""
+    if not is_ordered and len(cells) > 2:
+        return _one_hot(name, cells)
+    words, names = _code(name, cells, [f"{name}>={label}" for label in cells[1:]])
+    if kind == "category" or len(cells) == 1:
+        names = (f"{name}={cells[-1]}",)
+    return words, names
 
 
 def _rare_values(counts: Counter[Any], values: list[Any], most: int) -> list[Any]:
@@ -409,3 +419,59 @@ def _code(name: str, labels: Sequence[str], names: list[str]) -> tuple[ByteArray
 def _one_hot(name: str, labels: Sequence[str]) -> tuple[ByteArray, tuple[str, ...]]:
     """One-hot codewords: value k has only bit k set."""
     return np.eye(len(labels), dtype=np.uint8), tuple(f"{name}={label}" for label in labels)
+
+
+def with_distinct_names(columns: list[CodedColumn]) -> list[CodedColumn]:
+    """The columns with a number after variable names that another column has or is called by."""
+    called = {column.name for column in columns}
+    seen: set[str] = set()
+    result = []
+    for column in columns:
+        taken = seen | called - {column.name}
+        names = []
+        for name in column.variable_names:
+            number, distinct = 1, name
+            while distinct in taken:
+                number += 1
+                distinct = f"{name} ({number})"
+            taken.add(distinct)
+            names.append(distinct)
+        seen.update(names)
+        result.append(replace(column, variable_names=tuple(names)))
+    return result
+
+
+def code_of_columns(columns: Columns) -> TableCode:
+    """A code for columns that were learned before, as a learner takes to go on from them."""
+    made: list[CodedColumn] = []
+    for column in columns:
+        start = made[-1].stop if made else 0
+        words, names = _words_of(column)
+        own: dict[str, Any] = {field.name: getattr(column, field.name) for field in fields(Column)}
+        own |= {"start": start, "stop": start + len(names)}
+        made.append(CodedColumn(**own, codewords=words, variable_names=names))
+    return TableCode(
+        tuple(with_distinct_names(made)),
+        columns.container,
+        columns.unknown,
+        columns.left_out,
+        columns.missingness,
+    )
+
+
+def _words_of(column: Column) -> tuple[ByteArray, tuple[str, ...]]:
+    """The codeword of every cell of a column; rare categories share one, as when it was learned."""
+    name, labels = column.name, column.labels
+    if column.kind in ("boolean", BIT):
+        return np.array([[0], [1]], dtype=np.uint8), (name,)
+    if column.is_numeric:
+        return _code(name, labels, [f"{name}>={label}" for label in labels[1:]])
+    n_rare = 0
+    if column.kind == "category" and len(labels) > FEW_CATEGORIES:
+        counts = Counter(dict(zip(range(len(labels)), column.counts, strict=True)))
+        rare = _rare_values(counts, list(range(len(labels))), CodeOptions.max_categories)
+        n_rare = len(rare) if rare == list(range(len(labels) - len(rare), len(labels))) else 0
+    cells = (*labels[: len(labels) - n_rare], *([f"any of {n_rare} rare values"] if n_rare else []))
+    is_ordered = column.kind == "ordinal"
+    words, names = _words_of_values(name, column.kind, cells, is_ordered=is_ordered)
+    return words[np.minimum(np.arange(len(labels)), len(cells) - 1)], names
