@@ -102,15 +102,13 @@ def test_inputs_are_never_overwritten(run, model, unseen):
 
 
 def test_a_failed_write_leaves_the_old_file(run, model, tmp_path, monkeypatch):
-    import strudel.cli.files as command
-
-    def fail(names, rows, separator):
-        yield "half"
+    def fail(frame, path, **options):
+        path.write_text("half")
         raise OSError("disk full")
 
     path = tmp_path / "rows.csv"
     path.write_text("old\n")
-    monkeypatch.setattr(command, "_csv", fail)
+    monkeypatch.setattr("pandas.DataFrame.to_csv", fail)
     assert run("sample", model, "-o", path)[0] == 2
     assert path.read_text() == "old\n"
     assert [file.name for file in tmp_path.iterdir()] == ["rows.csv"]

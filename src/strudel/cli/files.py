@@ -1,33 +1,30 @@
-"""What is typed for models, tables and files: what a shell offers, how each is read and written.
+"""What commands read and write: models, tables, what is given; paths that destroy nothing.
 
-In:  arguments.
-Out: models and frames; files, which are checked before the work, and complete or not there at all.
+In:  what was typed.
+Out: models and frames of the library; files that are refused before the work, and complete or not
+     there at all.
 """
 
 from __future__ import annotations
 
-import csv
 import datetime
-import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from strudel._files import complete_file
-from strudel._names import did_you_mean, names_of
+from strudel._names import did_you_mean
 from strudel.cli.console import InputError, advice_of, note, option
 from strudel.errors import EventSyntaxError
 
 SPLITS = ("train", "valid", "test")
 FORMULA_FILES = (".cnf", ".dnf", ".nnf", ".sdd")
 WRITABLE = (".csv", ".tsv", ".parquet")
-BLOCK_ROWS = 2**14  # rows of 0 and 1 made text at a time
 
 
 # Arguments. A shell completes files on its own where nothing else is offered
@@ -125,6 +122,13 @@ def is_of_others(path: Path) -> bool:
     return bare_suffix(path) in FORMATS
 
 
+def columns_of(model: Any) -> Any:
+    """The columns of a model."""
+    from strudel.queries.given import circuit_of
+
+    return circuit_of(model).columns
+
+
 # Tables that are read
 
 
@@ -144,6 +148,42 @@ def read_rows(source: str, split: str = "test") -> Any:
                 f"{len(frame):,} rows, which are counted in its first or last cell"
             )
     return frame
+
+
+def read_parts(source: str) -> dict[str, Any]:
+    """Train, valid and test rows of a dataset, also of a packed one; of any other table, train."""
+    import numpy as np
+
+    from strudel.data import dataset_names
+    from strudel.data.datasets import ALIASES
+
+    train = read_rows(source, "train")
+    is_dataset = source in (*dataset_names(), *ALIASES) and not Path(source).is_file()
+    if not is_dataset and not (source.endswith(".npz") and "n_vars" in np.load(source)):
+        return {"train": train}
+    return {"train": train} | {part: read_rows(source, part) for part in SPLITS[1:]}
+
+
+def has_names(table: Any) -> bool:
+    """Whether the columns of a frame have names, and not numbers."""
+    return all(isinstance(name, str) for name in table.columns)
+
+
+def cells_of(table: Any) -> dict[Any, list[Any]]:
+    """Cells by column, None where one is missing."""
+    return {
+        name: column.astype(object).where(column.notna(), None).tolist()
+        for name, column in table.items()
+    }
+
+
+def as_plain(value: Any) -> Any:
+    """A number, or a date or duration as text, to the second."""
+    value = value.item() if hasattr(value, "dtype") else value
+    value = value.to_pytimedelta() if hasattr(value, "to_pytimedelta") else value
+    if isinstance(value, datetime.date | datetime.timedelta):
+        return str(value).partition(".")[0].removesuffix(" 00:00:00")
+    return value
 
 
 # What is asked and what is given
@@ -167,15 +207,14 @@ def read_names(model: Any, text: str | None, asked: str) -> list[str] | None:
     """Names from ``x1,x2``, each once and known to the model; None if the option was not used."""
     if text is None:
         return None
-    known, names = column_names(model), [name.strip() for name in text.split(",") if name.strip()]
+    known = columns_of(model).names
+    names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise InputError(f"{asked} must name at least one variable.")
     for name in names:
         if name not in known:
-            raise InputError(
-                f"{asked} names {name!r}, which the model does not have. "
-                f"{did_you_mean(name, known)}"
-            )
+            close = did_you_mean(name, known)
+            raise InputError(f"{asked} names {name!r}, which the model does not have. {close}")
         if names.count(name) > 1:
             raise InputError(f"{asked} names {name!r} twice.")
     return names
@@ -183,10 +222,10 @@ def read_names(model: Any, text: str | None, asked: str) -> list[str] | None:
 
 def read_said(model: Any, text: str, asked: str) -> str:
     """A text that says something about columns, if it can be read."""
-    from strudel.logic.event_forms import said_event
+    from strudel.logic.terms import said_event
 
     try:
-        said_event(text, model.n_vars, model.feature_names)
+        said_event(text, columns_of(model))
     except EventSyntaxError as error:
         raise InputError(
             f"{asked} cannot be read at character {error.position + 1}, {error.reason} "
@@ -212,11 +251,11 @@ def read_given(model: Any, text: str | None, asked: str = "--given") -> list[Any
 
     if text is None:
         return [None]
-    names = column_names(model)
+    names = columns_of(model).names
     if not is_table(text, model):
         return [read_said(model, text, asked)]
     table = read_rows(text)
-    if all(isinstance(name, str) for name in table.columns):
+    if has_names(table):
         check_shared_names(table.columns, names, text, may_be_few=True)
     elif len(table.columns) != len(names):
         raise InputError(
@@ -225,11 +264,10 @@ def read_given(model: Any, text: str | None, asked: str = "--given") -> list[Any
         )
     else:
         table.columns = list(names)
-    columns = {name: cells for name, cells in columns_of(table).items() if name in names}
-    rows = zip(*columns.values(), strict=True)
+    cells = cells_of(table[[name for name in table if name in names]])
     return [
-        {name: cell for name, cell in zip(columns, row, strict=True) if cell is not None}
-        for row in rows
+        {name: cell for name, cell in zip(cells, row, strict=True) if cell is not None}
+        for row in zip(*cells.values(), strict=True)
     ]
 
 
@@ -238,40 +276,7 @@ def is_table(text: str, model: Any) -> bool:
     if Path(text).exists() or text == "-":
         return True
     is_said = any(sign in text for sign in ("=", "<", ">", "&", "|", "~", "!", "(", " in "))
-    return not is_said and text not in column_names(model)
-
-
-def as_plain(value: Any) -> Any:
-    """A number, or a date or duration as text, to the second."""
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.item()
-    value = value.to_pytimedelta() if hasattr(value, "to_pytimedelta") else value
-    if isinstance(value, datetime.date | datetime.timedelta):
-        return str(value).partition(".")[0].removesuffix(" 00:00:00")
-    return value
-
-
-def as_word(value: Any) -> str:
-    """A value of a column as it is typed."""
-    return str(value).lower() if isinstance(value, bool) else str(as_plain(value))
-
-
-def read_parts(source: str) -> dict[str, Any]:
-    """Train, valid and test rows of a dataset, also of a packed one; of any other table, train."""
-    from strudel.data import dataset_names
-    from strudel.data.datasets import ALIASES
-
-    train = read_rows(source, "train")
-    is_dataset = source in (*dataset_names(), *ALIASES) and not Path(source).is_file()
-    if not is_dataset and not (source.endswith(".npz") and "n_vars" in np.load(source)):
-        return {"train": train}
-    return {"train": train} | {part: read_rows(source, part) for part in SPLITS[1:]}
-
-
-def column_names(model: Any) -> tuple[str, ...]:
-    """The columns of a model, as people know them."""
-    code = model.table_code
-    return names_of(model.n_vars, model.feature_names) if code is None else code.names
+    return not is_said and text not in columns_of(model).names
 
 
 # Files that are written
@@ -279,13 +284,19 @@ def column_names(model: Any) -> tuple[str, ...]:
 
 def check_output(path: Path, what: str, inputs: Iterable[Any], ending: str) -> Path:
     """The path, if writing there destroys nothing but an older file of the same ending."""
+    problem = ""
     if path.is_dir():
-        raise InputError(f"cannot write {what} to {str(path)!r}: it is a folder.")
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {what} to {str(path)!r}: its folder does not exist.")
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"cannot write {what} to {str(path)!r}: its folder is read-only.")
-    if any(source and _is_same_file(Path(source), path) for source in inputs):
+        problem = "it is a folder"
+    elif not path.parent.is_dir():
+        problem = "its folder does not exist"
+    elif not os.access(path.parent, os.W_OK):
+        problem = "its folder is read-only"
+    if problem:
+        raise InputError(f"cannot write {what} to {str(path)!r}: {problem}.")
+    # However they are written, and through whatever links.
+    if any(source and os.path.realpath(source) == os.path.realpath(path) for source in inputs):
+        raise InputError(f"{what} would overwrite an input, {str(path)!r}.")
+    if any(path.exists() and Path(one).exists() and path.samefile(one) for one in inputs if one):
         raise InputError(f"{what} would overwrite an input, {str(path)!r}.")
     if path.is_file() and path.suffix != ending:
         raise InputError(
@@ -329,84 +340,32 @@ def is_device(path: Path) -> bool:
     return path.exists() and not path.is_file()
 
 
-def _is_same_file(source: Path, path: Path) -> bool:
-    """Whether two paths lead to one file, however they are written and through whatever links."""
-    return os.path.realpath(source) == os.path.realpath(path) or (
-        source.exists() and path.exists() and source.samefile(path)
-    )
+def as_frame(table: Any, names: Iterable[Any] = ()) -> Any:
+    """A frame of pandas, from one of any kind, or from an array and the names of its columns."""
+    import pandas as pd
+
+    if hasattr(table, "columns"):
+        import narwhals as nw
+
+        return nw.from_native(table, eager_only=True).to_pandas()
+    return pd.DataFrame(table, columns=list(names) if hasattr(table, "shape") else None)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text, complete or not at all."""
+    with complete_file(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
 
 
 def write_rows(path: Path | None, table: Any, names: Iterable[Any] = ()) -> None:
-    """Columns as parquet, tsv or csv, by the ending of the path; as csv to stdout."""
+    """A table as parquet, tsv or csv, by the ending of the path; as csv to stdout."""
+    frame = as_frame(table, names)
     if path is None:
-        sys.stdout.writelines(_csv(table, names, ","))
-    elif path.suffix == ".parquet":
-        import narwhals as nw
-
-        cells = {name: _of_one_type(own) for name, own in columns_of(table, names).items()}
-        frame = nw.from_dict(cells, backend="pyarrow")
-        with complete_file(path) as unfinished:
-            frame.write_parquet(unfinished)
-    else:
-        write_text(path, _csv(table, names, "\t" if path.suffix == ".tsv" else ","))
-
-
-def _of_one_type(cells: list[Any]) -> list[Any]:
-    """Numbers as floats where some are, other mixed values as text: a column has one type."""
-    types = {type(cell) for cell in cells if cell is not None}
-    if len(types) < 2:
-        return cells
-    make: Callable[[Any], Any] = float if types <= {int, float} else str
-    return [None if cell is None else make(cell) for cell in cells]
-
-
-def write_text(path: Path, pieces: Iterable[str]) -> None:
-    """Write text, complete or not at all."""
-    with (
-        complete_file(path) as unfinished,
-        unfinished.open("w", encoding="utf-8", newline="") as file,
-    ):
-        file.writelines(pieces)
-
-
-def columns_of(table: Any, names: Iterable[Any] = ()) -> dict[Any, list[Any]]:
-    """Cells by column, None where one is missing; of a frame, or of an array and its names."""
-    if isinstance(table, np.ndarray):
-        return dict(zip(names, table.T.tolist(), strict=True))
-    if isinstance(table, dict):
-        return table
-    import narwhals as nw
-
-    columns = nw.from_native(table, eager_only=True).iter_columns()
-    return {column.name: _cells(column) for column in columns}
-
-
-def _cells(column: Any) -> list[Any]:
-    is_missing = column.is_null().to_list()
-    cells = zip(column.to_list(), is_missing, strict=True)
-    return [None if is_gap else cell for cell, is_gap in cells]
-
-
-def _csv(table: Any, names: Iterable[Any], separator: str) -> Iterator[str]:
-    """Text in pieces, so that a million rows of 0 and 1 need little memory."""
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter=separator, lineterminator="\n")
-    is_zero_one = isinstance(table, np.ndarray) and table.dtype == np.uint8
-    columns = {} if is_zero_one else columns_of(table, names)
-    writer.writerow(columns or names)
-    if not is_zero_one:
-        writer.writerows(zip(*(map(_as_text, cells) for cells in columns.values()), strict=True))
-    yield text.getvalue()
-    for start in range(0, len(table) if is_zero_one else 0, BLOCK_ROWS):
-        block = table[start : start + BLOCK_ROWS]
-        cells = bytearray(f"0{separator}".encode()) * block.size
-        cells[::2] = (block + ord("0")).tobytes()
-        cells[2 * block.shape[1] - 1 :: 2 * block.shape[1]] = b"\n" * len(block)
-        yield cells.decode("ascii")
-
-
-def _as_text(cell: Any) -> Any:
-    """A value as csv has it."""
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    return "" if cell is None else cell
+        frame.to_csv(sys.stdout, index=False, lineterminator="\n")
+        return
+    with complete_file(path) as unfinished:
+        if path.suffix == ".parquet":
+            frame.to_parquet(unfinished, index=False)
+        else:
+            separator = "\t" if path.suffix == ".tsv" else ","
+            frame.to_csv(unfinished, index=False, sep=separator, lineterminator="\n")

@@ -22,7 +22,6 @@ from strudel.cli.console import (
     compile_line,
     note,
     option,
-    print_json,
     tell,
     warnings_as_notes,
 )
@@ -169,30 +168,29 @@ def fit(
     path = output or default_output(data)
     files.check_model_output(path, (data, valid, test, vtree, constraint))
     tables = _tables(data, valid, test, drop, target)
-    started, before = now(), compiled()
+    train, started, before = tables["train"], now(), compiled()
     with caught_warnings() as messages, compile_line(quiet or target is None):
         if target is None:
-            model.fit(tables["train"], X_valid=tables.get("valid"), save_to=path)
-            scores: dict[str, Any] = _likelihoods(model, tables)
+            model.fit(train, X_valid=tables.get("valid"), save_to=path)
+            scores = _likelihoods(model, tables)
         else:
-            train = tables["train"]
             model.fit(train.drop(columns=target), train[target])
             scores = {part: _accuracy(model, table, target) for part, table in tables.items()}
     seconds = {"compiling": (compiled() - before).seconds, "learning": now() - started}
-    facts: dict[str, Any] = {"source": Path(data).name, "target": target}
-    facts |= {"log_likelihood": scores} if target is None else scores["train"]
-    save(model, path, provenance={name: one for name, one in facts.items() if one is not None})
+    facts: dict[str, Any] = {"source": Path(data).name}
+    facts |= {"log_likelihood": scores} if target is None else {"target": target, **scores["train"]}
+    save(model, path, provenance=facts)
     if getattr(getattr(model, "history_", None), "stopped_because", "") == "interrupted":
         note("interrupted; wrote the best model so far")
         messages.clear()
     for message in messages:
         note(f"note: {message}")
-    n_rows = {part: len(table) for part, table in tables.items()}
-    report = _report(model, scores, n_rows) | {"data": data, "model": path, "seconds": seconds}
+    report = _report(model, scores, {part: len(table) for part, table in tables.items()})
+    report |= {"data": data, "model": path, "seconds": seconds}
     if as_json:
-        print_json(report | {"options": _options(model)})
+        tell(report | {"options": _options(model)}, True)
     elif not quiet:
-        tell(_tables_of(model, report), False)
+        tell(_for_people(model, report), False)
 
 
 # Options
@@ -213,8 +211,7 @@ def _size(text: str) -> Any:
 
 def _vtree(text: str) -> Any:
     """The name of a method, or the vtree of a file."""
-    from strudel import Vtree
-    from strudel.io import read
+    from strudel import Vtree, read
 
     if not Path(text).is_file():
         return text
@@ -237,22 +234,22 @@ def _set_options(model: Any, settings: list[str]) -> None:
             raise InputError(f"--set {name}: use {FLAGS[name]} instead.")
         given[name] = _literal(value)
     for name, value in given.items():
-        option, _, inner = name.partition(".")
-        if inner and option == "columns":
+        outer, _, inner = name.partition(".")
+        if inner and outer == "columns":
             _set_column(model, inner, value)
             continue
-        if inner and option in ("search", "method"):
-            setattr(model, option, _with_option(model, option, inner))
+        if inner and outer in ("search", "method"):
+            _make_object(model, outer, *inner.split("."))
         try:
             model.set_params(**{name.replace(".", "__"): value})
         except (ValueError, AttributeError):
-            known = [one for one in _options(model) if one not in FLAGS]
+            known = [other for other in _options(model) if other not in FLAGS]
             raise InputError(
                 f"--set: there is no option {name!r}. {did_you_mean(name, known)}"
             ) from None
-    for option in ("search", "method"):
-        if hasattr(getattr(model, option), "check"):
-            getattr(model, option).check()  # before any table is read
+    for outer in ("search", "method"):
+        if hasattr(getattr(model, outer), "check"):
+            getattr(model, outer).check()  # before any table is read
 
 
 def _literal(text: str) -> Any:
@@ -275,34 +272,31 @@ def _set_column(model: Any, name: str, value: Any) -> None:
     model.columns.set_params(**{name: value})
 
 
-def _with_option(model: Any, option: str, inner: str) -> Any:
+def _make_object(model: Any, outer: str, inner: str, inmost: str = "") -> None:
     """The search or method as an object that has an option; where it is open, the default one."""
     from strudel.learning.options import METHODS, PRESETS, SEARCHES
 
-    kinds: Any = SEARCHES if option == "search" else METHODS
-    held = getattr(model, option)
-    inner, _, inmost = inner.partition(".")
-    if hasattr(held, "get_params"):
-        if inmost and inner in kinds and getattr(held, inner, 0) is None:  # one search of a race
-            setattr(held, inner, kinds[inner]())
-        return held
-    names = [held]
-    if option == "search" and held == "auto":
-        names = ["best_first", "greedy"] if model.max_splits is None else ["greedy"]
-        if getattr(model, "is_single", False):
-            names = [PRESETS[model.preset or "paper"]["search"]]
-    if option == "method" and held == "auto" and model.n_components != "auto":
-        names = ["em"]
-    for name in names:
-        if name in kinds and inner in kinds[name]().get_params():
-            setattr(model, option, kinds[name]())
-            return _with_option(model, option, f"{inner}.{inmost}".strip("."))
-    owners = [name for name, kind in kinds.items() if inner in kind().get_params()]
-    if not owners:
-        return held
-    raise InputError(
-        f"--set {option}.{inner} goes with --{option} {' or '.join(owners)}, not with {names[0]}."
-    )
+    kinds: Any = SEARCHES if outer == "search" else METHODS
+    held = getattr(model, outer)
+    if not hasattr(held, "get_params"):
+        names = [held]
+        if held == "auto" and outer == "search":
+            names = ["best_first", "greedy"] if model.max_splits is None else ["greedy"]
+            if getattr(model, "is_single", False):
+                names = [PRESETS[model.preset or "paper"]["search"]]
+        elif held == "auto" and model.n_components != "auto":
+            names = ["em"]
+        owners = [name for name, kind in kinds.items() if inner in kind().get_params()]
+        chosen = next((name for name in names if name in owners), None)
+        if owners and chosen is None:
+            raise InputError(
+                f"--set {outer}.{inner} goes with --{outer} {' or '.join(owners)}, "
+                f"not with {names[0]}."
+            )
+        held = held if chosen is None else kinds[chosen]()
+        setattr(model, outer, held)
+    if inmost and inner in kinds and getattr(held, inner, 0) is None:  # one search of a race
+        setattr(held, inner, kinds[inner]())
 
 
 def _options(model: Any) -> dict[str, Any]:
@@ -331,17 +325,15 @@ def _tables(
     data: str, valid: str | None, test: str | None, drop: str | None, target: str | None
 ) -> dict[str, Any]:
     """Rows to learn from, to stop by and to score, with the same columns."""
-    found = files.read_parts(data) if target is None else {"train": files.read_rows(data, "train")}
-    sources = dict.fromkeys(found, data)
+    tables = files.read_parts(data) if target is None else {"train": files.read_rows(data, "train")}
+    sources = dict.fromkeys(tables, data)
     for part, source in (("valid", valid), ("test", test)):
         if source is not None:
-            found[part], sources[part] = files.read_rows(source, part), source
-    found = {part: _without(table, sources[part], drop, target) for part, table in found.items()}
-    train = found["train"]
-    return {
-        part: table if table is train else _like(table, train, sources[part], data)
-        for part, table in found.items()
-    }
+            tables[part], sources[part] = files.read_rows(source, part), source
+    tables = {part: _without(table, sources[part], drop, target) for part, table in tables.items()}
+    train = tables.pop("train")
+    others = {part: _like(table, train, sources[part], data) for part, table in tables.items()}
+    return {"train": train} | others
 
 
 def _without(table: Any, source: str, drop: str | None, target: str | None) -> Any:
@@ -377,7 +369,7 @@ def _like(table: Any, train: Any, source: str, data: str) -> Any:
     from strudel.data.validation import check_shared_names
 
     names = list(train.columns)
-    if all(isinstance(name, str) for name in (*names, *table.columns)):
+    if files.has_names(train) and files.has_names(table):
         with warnings_as_notes():
             check_shared_names(table.columns, names, source)
         return table if names == list(table.columns) else table.reindex(columns=names)
@@ -386,10 +378,10 @@ def _like(table: Any, train: Any, source: str, data: str) -> Any:
     return table
 
 
-def _likelihoods(model: Any, tables: dict[str, Any]) -> dict[str, float]:
+def _likelihoods(model: Any, tables: dict[str, Any]) -> dict[str, Any]:
     """Mean log-likelihoods of all rows there are."""
-    found = {k: v for k, v in model.log_likelihoods_._asdict().items() if not math.isnan(v)}
-    return found | ({"test": model.score(tables["test"])} if "test" in tables else {})
+    known = {k: v for k, v in model.log_likelihoods_._asdict().items() if not math.isnan(v)}
+    return known | ({"test": model.score(tables["test"])} if "test" in tables else {})
 
 
 def _accuracy(model: Any, table: Any, target: str) -> dict[str, float]:
@@ -399,29 +391,25 @@ def _accuracy(model: Any, table: Any, target: str) -> dict[str, float]:
 
 def _report(model: Any, scores: dict[str, Any], n_rows: dict[str, int]) -> dict[str, Any]:
     """What was learned, in plain values."""
-    held: Any = model.circuit_
+    circuit: Any = model.circuit_
     report: dict[str, Any] = {
-        "n_vars": held.n_vars,
-        "n_components": getattr(held, "n_components", 1),
-        "n_nodes": held.n_nodes,
-        "n_edges": held.n_edges,
-        "n_parameters": held.n_parameters,
+        "n_vars": circuit.n_vars,
+        "n_components": getattr(circuit, "n_components", 1),
+        "n_nodes": circuit.n_nodes,
+        "n_edges": circuit.n_edges,
+        "n_parameters": circuit.n_parameters,
         "n_rows": n_rows,
         "chosen": model.chosen_,
     }
     if hasattr(model, "classes_"):
-        return report | {
-            "target": model.target_name_,
-            "classes": model.classes_,
-            "scores": scores,
-        }
-    history = model.history_
-    columns = history.columns()
-    step = "n_splits" if "n_splits" in columns else "n_iterations"
-    bits = {part: -value / (math.log(2) * held.n_vars) for part, value in scores.items()}
+        target = {"target": model.target_name_, "classes": model.classes_}
+        return report | target | {"scores": scores}
+    history, columns = model.history_, model.history_.columns()
+    step = "split" if "n_splits" in columns else "iteration"
+    bits = {part: -value / (math.log(2) * circuit.n_vars) for part, value in scores.items()}
     return report | {
-        step: int(columns[step][-1]),
-        "best_" + step.removeprefix("n_")[:-1]: int(columns[step][history.best]),
+        f"n_{step}s": int(columns[f"n_{step}s"][-1]),
+        f"best_{step}": int(columns[f"n_{step}s"][history.best]),
         "stopped_because": history.stopped_because,
         "n_trials": len(model.trials_),
         "log_likelihood": scores,
@@ -429,22 +417,13 @@ def _report(model: Any, scores: dict[str, Any], n_rows: dict[str, int]) -> dict[
     }
 
 
-def _tables_of(model: Any, report: dict[str, Any]) -> dict[str, Any]:
-    """The report for people."""
+def _for_people(model: Any, report: dict[str, Any]) -> dict[str, Any]:
+    """The report as a table of scores and a list of facts."""
     n_rows = {part: f"{count:,}" for part, count in report["n_rows"].items()}
     held_out = getattr(model, "held_out_rows_", None)
-    if "valid" not in n_rows:
-        n_rows["valid"] = "all" if held_out is None else f"{len(held_out):,} of these"
+    n_rows.setdefault("valid", "all" if held_out is None else f"{len(held_out):,} of these")
     if "scores" in report:
-        lines = [
-            {
-                "": part,
-                "rows": n_rows[part],
-                "accuracy": one["accuracy"],
-                "log-loss": one["log_loss"],
-            }
-            for part, one in report["scores"].items()
-        ]
+        lines = [{"": part, "rows": n_rows[part]} | of for part, of in report["scores"].items()]
     else:
         bits = report["bits_per_dimension"]
         lines = [
@@ -461,24 +440,26 @@ def _tables_of(model: Any, report: dict[str, Any]) -> dict[str, Any]:
         f"{name}={value:.4f}" if isinstance(value, float) else f"{name}={value}"
         for name, value in chosen.items()
     )
-    stopped, splits = report.get("stopped_because", ""), None
-    if "best_split" in report:
-        n, best = report["n_splits"], report["best_split"]
-        splits = f"{n:,}, the best after {best:,}"
-        if n and not best:
-            splits = f"{n:,}, and none of them helped: more components may"
     facts = {
         "target": report.get("target"),
-        "classes": ", ".join(map(str, report.get("classes", ()))) or None,
+        "classes": ", ".join(map(str, report.get("classes", ()))),
         "variables": report["n_vars"],
         "components": report["n_components"],
         "nodes": report["n_nodes"],
         "edges": report["n_edges"],
         "parameters": report["n_parameters"],
-        "splits": splits,
-        "choice": choice or None,
-        "stopped": STOPPED.get(stopped, stopped) or None,
+        "splits": _splits(report.get("n_splits"), report.get("best_split")),
+        "choice": choice,
+        "stopped": STOPPED.get(report.get("stopped_because", "")),
         "seconds": ", ".join(f"{v:.2f} {work}" for work, v in report["seconds"].items() if v),
         "model": report["model"],
     }
-    return {"scores": lines, "": {name: one for name, one in facts.items() if one is not None}}
+    return {"scores": lines, "": {k: v for k, v in facts.items() if v not in (None, "")}}
+
+
+def _splits(n_splits: int | None, best: int | None) -> str | None:
+    if n_splits is None:
+        return None
+    if n_splits and not best:
+        return f"{n_splits:,}, and none of them helped: more components may"
+    return f"{n_splits:,}, the best after {best:,}"

@@ -46,34 +46,28 @@ def impute(
     are missing by a rule of the table that was learned from, as pregnancies of men, stay empty.
     """
     from strudel import StrudelImputer
-    from strudel.queries.model import model_of
 
     files.check_table_output(output, "the rows", model, data)
     held, rows = files.read_file(model, force), files.read_rows(data)
-    names = files.column_names(model_of(held))
-    has_names = all(isinstance(name, str) for name in rows.columns)
+    names, has_names = files.columns_of(held).names, files.has_names(rows)
     if not has_names and len(rows.columns) == len(names) - 1 and hasattr(held, "classes_"):
         rows[len(rows.columns)] = None  # the class, of which nothing is known
     imputer = StrudelImputer(
         held, strategy=strategy.value, fill_structural=fill_structural, random_state=seed
     )
     with warnings_as_notes(data):
-        filled = imputer.fit_transform(rows)
-    columns, known = files.columns_of(filled), files.columns_of(rows)
-    for name, cells in known.items():  # as they were, in a column that is now of another type
-        columns[name] = [
-            one if own is None else own for own, one in zip(cells, columns[name], strict=True)
-        ]
-    n_filled = sum(
-        known.get(name, [None] * len(rows)).count(None) - cells.count(None)
-        for name, cells in columns.items()
-    )
+        filled = files.as_frame(imputer.fit_transform(rows), rows.columns)
+    known = rows.reindex(columns=filled.columns)
+    n_filled = int(known.isna().to_numpy().sum() - filled.isna().to_numpy().sum())
+    if output is None or output.suffix != ".parquet":  # where the cells of a column need no type
+        for name, cells in known.items():
+            filled[name] = cells.astype(object).where(cells.notna(), filled[name])
     if not has_names:
-        columns = dict(zip(names, columns.values(), strict=True))
+        filled.columns = list(names)
     report: dict[str, Any] = {"n_rows": len(rows), "n_filled": n_filled, "output": output}
     if output is not None or not as_json:
-        files.write_rows(output, columns)
+        files.write_rows(output, filled)
     if as_json:
-        print_json(report | ({} if output is not None else {"columns": columns}))
+        print_json(report | ({} if output is not None else {"columns": files.cells_of(filled)}))
     elif output is not None:
         note(f"filled {n_filled:,} gaps in {len(rows):,} rows and wrote them to {output}")

@@ -121,7 +121,7 @@ def plot(
             "column": None if what != "posterior" else _column(thing, variables),
         }
         if path.suffix == DOT:
-            files.write_text(path, (_dot(what, thing, values["row"]), "\n"))
+            files.write_text(path, _dot(what, thing, values["row"]) + "\n")
         else:
             inches = size or (what == "circuit" and size_of_nodes(thing)) or picture.size
             title = f"{model.name}: {what}"
@@ -135,9 +135,11 @@ def plot(
 
 
 def _default_picture(held: Any) -> str:
-    if getattr(held, "table_code", None) is not None:
-        return "marginals"
-    return {"Vtree": "vtree", "ChowLiuTree": "tree"}.get(type(held).__name__, "circuit")
+    default = {"Vtree": "vtree", "ChowLiuTree": "tree"}.get(type(held).__name__)
+    if default is not None:
+        return default
+    is_table = hasattr(held, "n_components") or hasattr(held, "n_edges")
+    return "marginals" if is_table and not files.columns_of(held).are_bits else "circuit"
 
 
 def check_picture(path: Path, what: str, said: str, *more: str) -> None:
@@ -203,16 +205,14 @@ def _completed(model: Any, text: str) -> dict[str, Any]:
 
     state, _ = most_probable_state(model, _one(model, text, "--row"))
     state = np.atleast_2d(state) if isinstance(state, np.ndarray) else state
-    return {
-        name: cells[0] for name, cells in files.columns_of(state, files.column_names(model)).items()
-    }
+    frame = files.as_frame(state, files.columns_of(model).names)
+    return {name: cells[0] for name, cells in files.cells_of(frame).items()}
 
 
 def _column(model: Any, text: str | None) -> str:
     """The column of numbers whose density is drawn."""
     (name,) = files.read_names(model, text, "--variables") or [""]
-    columns = () if model.table_code is None else model.table_code.columns
-    numeric = [column.name for column in columns if column.is_numeric]
+    numeric = [column.name for column in files.columns_of(model) if column.is_numeric]
     if name not in numeric:
         raise InputError(
             "--variables must name one column of numbers, "

@@ -61,7 +61,7 @@ def scores_of(classes: Any, chances: Any, truth: Any) -> dict[str, float]:
 
     place = {value: number for number, value in enumerate(classes.tolist())}
     named = {str(value): number for value, number in place.items()}
-    (y,) = files.columns_of(truth.to_frame()).values()
+    y = truth.tolist()
     for value in set(y) - place.keys():  # "1" may have been read as a number
         numbers = [named[text] for text in label_texts(value) if text in named]
         place[value] = numbers[0] if numbers else -1

@@ -16,6 +16,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import numpy as np
 import typer
 
+from strudel import algebra, queries
 from strudel._names import did_you_mean
 from strudel.cli import files
 from strudel.cli.console import (
@@ -46,7 +47,7 @@ class Answer:
     tables: dict[str, list[Line]] = field(default_factory=dict)
     by: Callable[[Line], float] | None = None  # which lines of a long table come first
     known: Set[str] = frozenset()  # columns that are left out on the screen
-    more: dict[str, Any] = field(default_factory=dict)  # for JSON
+    more: Line = field(default_factory=dict)  # for JSON
     frame: Any = None  # for a file
 
 
@@ -54,8 +55,8 @@ class Answer:
 class Asked:
     """What was typed, checked against the model, for one row of what is given."""
 
-    what: str
-    model: Any  # a circuit or mixture
+    model: Any
+    columns: Any  # of the model
     given: Any  # text or values of one row; None for nothing
     texts: list[str]  # behind the question
     options: Mapping[str, Any]
@@ -63,43 +64,32 @@ class Asked:
     @property
     def names(self) -> list[str]:
         """The columns in question, all by default."""
-        return self.options["--variables"] or list(files.column_names(self.model))
-
-    @property
-    def is_table(self) -> bool:
-        """Whether the columns are those of a table, not 0/1 variables."""
-        return self.model.table_code is not None
+        return self.options["--variables"] or list(self.columns.names)
 
     def marginals(self, given: Any) -> dict[str, dict[str, float]]:
-        """The probability of every value of every column."""
-        from strudel.queries import marginal_probabilities
-
-        found = marginal_probabilities(self.model, given)
-        if self.is_table:
-            return {
-                name: {files.as_word(value): p for value, p in found[name].items()}
-                for name in found
-            }
-        ones = zip(files.column_names(self.model), found.tolist(), strict=True)
-        return {name: {"1": one, "0": 1.0 - one} for name, one in ones}
+        """The probability of every value of every column, by how it is written."""
+        chances = queries.marginal_probabilities(self.model, given)
+        if self.columns.are_bits:
+            ones = zip(self.columns.names, chances.tolist(), strict=True)
+            return {name: {"0": 1.0 - one, "1": one} for name, one in ones}
+        return {
+            name: {_word(value): p for value, p in of_column.items()}
+            for name, of_column in chances.items()
+        }
 
     def known(self, marginals: Mapping[str, Mapping[str, float]]) -> set[str]:
         """The columns of which the value is given, or follows."""
         is_given = self.given is not None
-        return {name for name, own in marginals.items() if is_given and 1.0 in own.values()}
-
-    def words(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The values of a state as people say them: of a number, its cell."""
-        if not self.is_table:
-            return state
-        found = self.marginals(state)
-        return {name: max(found[name], key=found[name].__getitem__) for name in state}
+        return {name for name, chances in marginals.items() if is_given and 1.0 in chances.values()}
 
     def log_given(self) -> float:
         """The log-probability of what is given; of numbers, that of their cells."""
-        from strudel.queries import log_marginal
+        return float(queries.log_marginal(self.model, self.given, density=False)[0])
 
-        return float(log_marginal(self.model, self.given, density=False)[0])
+
+def _word(value: Any) -> str:
+    """A value of a column as it is typed."""
+    return str(value).lower() if isinstance(value, bool) else str(files.as_plain(value))
 
 
 # Values
@@ -112,12 +102,12 @@ def marginal(asked: Asked) -> Answer:
     for name in asked.names:
         for value, p in now[name].items():
             line: Line = {"column": name, "value": value, "probability": p}
-            if not asked.is_table:
+            if asked.columns.are_bits:
                 line = {"variable": name, "probability of 1": p}
             if asked.given is not None:
                 line["without evidence"] = old = before[name].get(value, math.nan)
                 line["change"] = p - old
-            if asked.is_table or value == "1":
+            if value == "1" or not asked.columns.are_bits:
                 lines.append(line)
     by = "change" if asked.given is not None else [*lines[0]][-1]
     return Answer({}, {"probabilities": lines}, lambda line: -abs(line[by]), asked.known(now))
@@ -125,36 +115,33 @@ def marginal(asked: Asked) -> Answer:
 
 def most_probable(asked: Asked) -> Answer:
     """The k most probable completions."""
-    from strudel.queries import most_probable_state
-
     k, max_seconds = asked.options["-k"] or 1, asked.options["--max-seconds"]
-    found, log_p = most_probable_state(asked.model, asked.given, k, max_seconds=max_seconds)
-    if isinstance(found, np.ndarray):
-        found = np.atleast_2d(found)
-    cells = files.columns_of(found, files.column_names(asked.model))
+    states, log_p = queries.most_probable_state(
+        asked.model, asked.given, k, max_seconds=max_seconds
+    )
+    if isinstance(states, np.ndarray):
+        states = np.atleast_2d(states)
+    cells = files.cells_of(files.as_frame(states, asked.columns.names))
     rows = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
-    logs = np.atleast_1d(log_p).tolist()
-    # There may be fewer than k.
-    return _states(asked, [(r, log) for r, log in zip(rows, logs, strict=True) if log > -math.inf])
+    logs = np.atleast_1d(log_p).tolist()  # there may be fewer than k
+    return _states(asked, [pair for pair in zip(rows, logs, strict=True) if pair[1] > -math.inf])
 
 
 def marginal_map(asked: Asked) -> Answer:
     """The most probable values of some columns, with bounds; with k, also those that follow."""
-    from strudel import queries
-
     k, max_seconds = asked.options["-k"] or 1, asked.options["--max-seconds"]
-    found = queries.marginal_map(asked.model, asked.names, asked.given, k, max_seconds=max_seconds)
-    every = found if isinstance(found, list) else [found]
+    best = queries.marginal_map(asked.model, asked.names, asked.given, k, max_seconds=max_seconds)
+    every = best if isinstance(best, list) else [best]
     bounds: Line = {"proven to be the best": every[0].is_optimal}
     if not every[0].is_optimal:
         bounds["no state is above"] = every[0].upper_bound
-    return _states(asked, [(one.state, one.log_probability) for one in every], bounds)
+    return _states(asked, [(state.state, state.log_probability) for state in every], bounds)
 
 
 def _states(asked: Asked, found: list[tuple[Line, float]], bounds: Line | None = None) -> Answer:
     """The values of the best state, the least expected first, and in what the others differ."""
     log_given, marginals = asked.log_given(), asked.marginals(asked.given)
-    states = [asked.words(row) for row, _ in found]
+    states = [state if asked.columns.are_bits else _cells(asked, state) for state, _ in found]
     facts = [
         {"log-probability": log_p, "probability given evidence": math.exp(log_p - log_given)}
         for _, log_p in found
@@ -173,11 +160,17 @@ def _states(asked: Asked, found: list[tuple[Line, float]], bounds: Line | None =
         {"values": values} | ({"others": others} if others else {}),
         lambda line: line[alone],
         asked.known(marginals),
-        {"states": [{"state": state} | own for state, own in zip(states, facts, strict=True)]},
+        {"states": [{"state": state} | fact for state, fact in zip(states, facts, strict=True)]},
     )
 
 
-def _differences(state: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+def _cells(asked: Asked, state: Line) -> Line:
+    """The values of a state as people say them: of a number, its cell."""
+    chances = asked.marginals(state)
+    return {name: max(chances[name], key=chances[name].__getitem__) for name in state}
+
+
+def _differences(state: Line, other: Line) -> str:
     """The values that another state does not have."""
     differ = [
         f"{name} {value}" if str(value)[0] in "<>[" else f"{name}={value}"
@@ -198,10 +191,8 @@ def evidence(asked: Asked) -> Answer:
 
 def event(asked: Asked) -> Answer:
     """The probability of an event."""
-    from strudel.algebra import probability
-
-    event = files.read_formula(asked.texts[0])
-    return _probability(probability(asked.model, event, asked.given, log=True))
+    said = files.read_formula(asked.texts[0])
+    return _probability(algebra.probability(asked.model, said, asked.given, log=True))
 
 
 def _probability(log_p: Any) -> Answer:
@@ -210,35 +201,26 @@ def _probability(log_p: Any) -> Answer:
 
 def entropy(asked: Asked) -> Answer:
     """The entropy of all variables."""
-    from strudel import queries
-
     return _nats(queries.entropy(asked.model, asked.given))
 
 
 def information(asked: Asked) -> Answer:
     """The mutual information of two sets of columns, perhaps beyond others."""
-    from strudel.queries import mutual_information
-
     a, b, beyond = (asked.options[name] for name in ("--a", "--b", "--beyond"))
-    return _nats(mutual_information(asked.model, a, b, asked.given, beyond=beyond))
+    return _nats(queries.mutual_information(asked.model, a, b, asked.given, beyond=beyond))
 
 
 def _nats(value: Any) -> Answer:
     return Answer({"nats": float(value), "bits": float(value) / math.log(2.0)})
 
 
-# Columns of numbers
+# Columns of numbers, counts and pairs
 
 
 def posterior(asked: Asked) -> Answer:
     """The mean, the standard deviation and quantiles of columns of numbers and dates."""
-    from strudel import queries
-
-    at = asked.options["--at"]
-    shares = {text: _share(text) for text in (at or "5%,50%,95%").split(",")}
-    numeric = []
-    if asked.is_table:
-        numeric = [column.name for column in asked.model.table_code.columns if column.is_numeric]
+    shares = {text: _share(text) for text in (asked.options["--at"] or "5%,50%,95%").split(",")}
+    numeric = [column.name for column in asked.columns if column.is_numeric]
     lines = []
     for name in asked.options["--variables"] or numeric:
         if name not in numeric:
@@ -246,13 +228,11 @@ def posterior(asked: Asked) -> Answer:
                 f"posterior is about columns of numbers, but {name!r} has none: marginal gives the "
                 f"probabilities of its values. {did_you_mean(name, numeric) if numeric else ''}"
             )
-        found = queries.posterior(asked.model, name, asked.given)
-        line = {
-            "column": name,
-            "mean": files.as_plain(found.mean),
-            "deviation": found.variance**0.5,
-        }
-        lines.append(line | {text: files.as_plain(found.quantile(q)) for text, q in shares.items()})
+        of_column = queries.posterior(asked.model, name, asked.given)
+        line = {"column": name, "mean": files.as_plain(of_column.mean)}
+        line["deviation"] = of_column.variance**0.5
+        quantiles = {text: files.as_plain(of_column.quantile(q)) for text, q in shares.items()}
+        lines.append(line | quantiles)
     if not lines:
         raise InputError("posterior is about columns of numbers, but the model has none.")
     return Answer({}, {"columns": lines})
@@ -267,34 +247,31 @@ def _share(text: str) -> float:
     return share
 
 
-# Counts and pairs
-
-
 def count(asked: Asked) -> Answer:
     """How many of some variables are 1."""
-    from strudel.queries import count_distribution
-
-    p = count_distribution(asked.model, asked.options["--variables"], asked.given)
-    rows = enumerate(zip(p.tolist(), np.cumsum(p[::-1])[::-1].tolist(), strict=True))
-    lines = [{"ones": j, "probability": own, "this many or more": more} for j, (own, more) in rows]
+    p = queries.count_distribution(asked.model, asked.options["--variables"], asked.given)
+    at_least = np.cumsum(p[::-1])[::-1]
+    lines = [
+        {"ones": j, "probability": float(p[j]), "this many or more": float(at_least[j])}
+        for j in range(len(p))
+    ]
     mean = float(p @ np.arange(len(p)))
     return Answer({"mean": mean}, {"counts": lines}, lambda line: -line["probability"])
 
 
 def pairs(asked: Asked) -> Answer:
     """All pairs of variables by covariance, or of columns by what they tell about each other."""
-    from strudel.queries import pair_probabilities
     from strudel.queries.column_pairs import column_pairs
 
-    names = files.column_names(asked.model)
-    if asked.is_table:
-        found = column_pairs(asked.model, asked.given)
-        measures = {"mutual information": found.information}
-        measures["share of the smaller entropy"] = found.share
+    names = asked.columns.names
+    if not asked.columns.are_bits:
+        of_pairs = column_pairs(asked.model, asked.given)
+        measures = {"mutual information": of_pairs.information}
+        measures["share of the smaller entropy"] = of_pairs.share
         return _pairs(asked, names, measures, "mutual information")
-    both = pair_probabilities(asked.model, asked.given)
-    one = both.diagonal()
-    covariance, deviation = both - np.outer(one, one), np.sqrt(one * (1.0 - one))
+    both = queries.pair_probabilities(asked.model, asked.given)
+    covariance = queries.covariance(asked.model, asked.given)
+    deviation = np.sqrt(covariance.diagonal())
     with np.errstate(invalid="ignore", divide="ignore"):  # a known variable has none
         correlation = covariance / np.outer(deviation, deviation)
     measures = {"probability of both": both, "covariance": covariance, "correlation": correlation}
@@ -303,19 +280,17 @@ def pairs(asked: Asked) -> Answer:
 
 def correlations(asked: Asked) -> Answer:
     """Pearson's correlation of every two columns that have an order."""
-    from strudel import queries
-
-    found = queries.correlations(asked.model, asked.given)
+    of_pairs = queries.correlations(asked.model, asked.given)
     for name in asked.options["--variables"] or ():
-        if name not in found.names:
+        if name not in of_pairs.names:
             raise InputError(
                 f"{name!r} has more than two values without an order, so it has no "
                 "correlation: pairs gives its mutual information with all others."
             )
-    return _pairs(asked, found.names, {"correlation": found.values}, "correlation")
+    return _pairs(asked, of_pairs.names, {"correlation": of_pairs.values}, "correlation")
 
 
-def _pairs(asked: Asked, names: Sequence[str], measures: dict[str, Any], by: str) -> Answer:
+def _pairs(asked: Asked, names: Sequence[str], measures: Line, by: str) -> Answer:
     """Every two columns in question with their measures, the strongest first; NaN comes last."""
     place = np.array([names.index(name) for name in asked.options["--variables"] or names])
     first, second = (place[side] for side in np.triu_indices(len(place), k=1))
@@ -332,40 +307,36 @@ def _pairs(asked: Asked, names: Sequence[str], measures: dict[str, Any], by: str
 
 def surprise(asked: Asked) -> Answer:
     """How unusual every row of a table is, and because of which column; the oddest first."""
-    from strudel import queries
-
-    (source,) = asked.texts
-    table = files.read_rows(source)
-    with warnings_as_notes(source):
-        found = queries.surprise(asked.model, table)
-    frame = found.to_frame()
-    if not all(isinstance(name, str) for name in table.columns):
-        table.columns = found.names
-    cells, shares = files.columns_of(table), files.columns_of(frame)
+    table = files.read_rows(asked.texts[0])
+    with warnings_as_notes(asked.texts[0]):
+        unusual = queries.surprise(asked.model, table)
+    frame = files.as_frame(unusual.to_frame())
+    if not files.has_names(table):
+        table.columns = unusual.names
+    cells, shares = files.cells_of(table), files.cells_of(frame)
     lines = []
-    for row in np.argsort(found.percentile, kind="stable").tolist():
-        because = found.because[row]
+    for row in np.argsort(unusual.percentile, kind="stable").tolist():
+        because = unusual.because[row]
         line = {"row": row, "percentile": shares["percentile"][row], "because of": because}
         line["which is"] = None if because is None else files.as_plain(cells[because][row])
         line["its percentile"] = None if because is None else shares[f"{because}: percentile"][row]
         lines.append(line)
     facts = {"percentile": "of the rows that the model draws, how many are less probable"}
-    return Answer(facts, {"rows": lines}, frame={"row": [*range(len(table))]} | shares)
+    frame.insert(0, "row", range(len(frame)))
+    return Answer(facts, {"rows": lines}, frame=frame)
 
 
 def compare(asked: Asked) -> Answer:
     """How two groups differ, as wholes and by column, those that differ most first."""
-    from strudel import queries
-
-    found = queries.compare(asked.model, *asked.texts)
+    groups = queries.compare(asked.model, *asked.texts)
     lines = []
     for name, divergence, means in zip(
-        found.names, found.column_divergence.tolist(), found.means, strict=True
+        groups.names, groups.column_divergence.tolist(), groups.means, strict=True
     ):
         # The value whose probability differs most stands for all.
-        chances = found.probabilities[name]
+        chances = groups.probabilities[name]
         value = max(chances, key=lambda value: abs(chances[value][0] - chances[value][1]))
-        of, both = files.as_word(value) if asked.is_table else "1", chances[value]
+        of, both = "1" if asked.columns.are_bits else _word(value), chances[value]
         if means[0] == means[0]:
             of, both = "mean", tuple(map(files.as_plain, means))
         line = {"column": name, "of": of, "in A": both[0], "in B": both[1]}
@@ -373,22 +344,20 @@ def compare(asked: Asked) -> Answer:
     facts = {
         "A": asked.texts[0],
         "B": asked.texts[1] if len(asked.texts) > 1 else "everybody",
-        "divergence": found.divergence,
-        "standard error": found.standard_error,
-        "share of the largest possible": found.divergence / math.log(2.0),
+        "divergence": groups.divergence,
+        "standard error": groups.standard_error,
+        "share of the largest possible": groups.divergence / math.log(2.0),
     }
     return Answer(facts, {"columns": lines})
 
 
 def responsibilities(asked: Asked) -> Answer:
     """How probable each component is to have made a row, and was before the evidence."""
-    from strudel import queries
-
-    weights = getattr(asked.model, "weights", np.ones(1)).tolist()
-    lines = [{"component": c, "probability": p} for c, p in enumerate(weights)]
+    before = queries.responsibilities(asked.model, {})[0].tolist()
+    lines = [{"component": c, "probability": p} for c, p in enumerate(before)]
     if asked.given is not None:
-        found = queries.responsibilities(asked.model, asked.given)[0].tolist()
-        for line, p in zip(lines, found, strict=True):
+        now = queries.responsibilities(asked.model, asked.given)[0].tolist()
+        for line, p in zip(lines, now, strict=True):
             line |= {"probability": p, "without evidence": line["probability"]}
     return Answer({}, {"components": lines}, lambda line: -line["probability"])
 
@@ -426,7 +395,7 @@ QUESTIONS = {
     "compare": Question(compare, text=GROUPS, most=2, has_given=False),
     "responsibilities": Question(responsibilities),
 }
-SAME = {  # other words for them, as functions are called
+SAME = {  # as functions are called
     "mean": "posterior",
     "expectation": "posterior",
     "quantile": "posterior",
@@ -434,10 +403,8 @@ SAME = {  # other words for them, as functions are called
     "count_distribution": "count",
     "marginal_probabilities": "marginal",
     "marginal_map": "mmap",
-    "marginal-map": "mmap",
     "most_probable_state": "map",
     "mutual_information": "information",
-    "comparison": "compare",
 }
 
 
@@ -480,7 +447,7 @@ def query(
     ] = None,
     show_all: Annotated[bool, option("Show all lines and rows.", None, "--all")] = False,
     output: Annotated[
-        Path | None, option("surprise: write all rows to a table.", None, "--output", "-o")
+        Path | None, option("surprise: write all rows to a table.", None, *files.OUTPUT)
     ] = None,
     force: files.ForceOption = False,
     as_json: JsonOption = False,
@@ -524,8 +491,6 @@ def query(
         "--given": given,
     }
     _check_options(what, options, texts)
-    if beyond is not None and given is not None:
-        raise InputError("--beyond averages over all values, so it does not go with --given.")
     files.check_table_output(output, "the rows", model, *texts)
     held = files.read_model(model, force)
     for name in ("--variables", "--a", "--b", "--beyond"):
@@ -533,30 +498,30 @@ def query(
     if what == "compare":
         texts = [files.read_said(held, text, "AB"[i]) for i, text in enumerate(texts)]
     with warnings_as_notes(given or ""):  # such as that of a search that had to stop
-        rows = files.read_given(held, given)
-        every = [Asked(what, held, row, texts, options) for row in rows]
-        found = [QUESTIONS[what].answer(asked) for asked in every]
-    if output is not None:
-        files.write_rows(output, found[0].frame)
-    if as_json:
+        rows, columns = files.read_given(held, given), files.columns_of(held)
         answers = [
-            {"given": row} | keyed(one.facts | one.tables | one.more)
-            for row, one in zip(rows, found, strict=True)
+            QUESTIONS[what].answer(Asked(held, columns, row, texts, options)) for row in rows
         ]
-        print_json({"query": what, "model": model, "given": given, "answers": answers})
+    if output is not None:
+        files.write_rows(output, answers[0].frame)
+    if as_json:
+        told = [keyed(answer.facts | answer.tables | answer.more) for answer in answers]
+        report: Line = {"query": what, "model": model, "given": given}
+        both = zip(rows, told, strict=True)
+        print_json(report | {"answers": [{"given": row} | answer for row, answer in both]})
         return
-    n_shown = len(found) if show_all else min(len(found), SHOWN_ROWS)
+    n_shown = len(answers) if show_all else min(len(answers), SHOWN_ROWS)
     for row in range(n_shown):
         if row > 0:
             say()
-        if len(found) > 1:
+        if len(answers) > 1:
             say(f"Row {row}")
-        _show(found[row], math.inf if show_all else top or SHOWN_LINES)
-    if n_shown < len(found):
-        note(f"note: {n_shown} of {len(found):,} rows shown; --all or --json gives all")
+        _show(answers[row], math.inf if show_all else top or SHOWN_LINES)
+    if n_shown < len(answers):
+        note(f"note: {n_shown} of {len(answers):,} rows shown; --all or --json gives all")
 
 
-def _check_options(what: str, options: Mapping[str, Any], texts: list[str]) -> None:
+def _check_options(what: str, options: Line, texts: list[str]) -> None:
     """Refuse options that would be ignored, and questions that lack one."""
     asked = QUESTIONS[what]
     for name, value in options.items():
@@ -566,6 +531,8 @@ def _check_options(what: str, options: Mapping[str, Any], texts: list[str]) -> N
             raise InputError(f"{what} takes no --given, only {asked.text}.")
         owners = ", ".join(key for key, one in QUESTIONS.items() if name in one.takes)
         raise InputError(f"{name} goes with {owners}, not with {what}.")
+    if options["--beyond"] is not None and options["--given"] is not None:
+        raise InputError("--beyond averages over all values, so it does not go with --given.")
     if len(texts) > asked.most:
         only = f"only {asked.text}" if asked.most else asked.text
         raise InputError(f"{what} takes {only}, but got {texts[asked.most]!r} as well.")

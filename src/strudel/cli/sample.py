@@ -34,20 +34,19 @@ def sample(
 
     held = files.read_model(model, force)
     files.check_table_output(output, "the rows", model, given)
-    if missing and held.table_code is None:
+    if missing and files.columns_of(held).are_bits:
         raise InputError("--missing needs a model of a table of text, numbers or dates.")
     known = files.read_rows(given) if given is not None and files.is_table(given, held) else given
     with warnings_as_notes(given or ""):
         rows = queries.sample(held, n, given=known, random_state=seed, missing=missing)
-    names = files.column_names(held)
-    if hasattr(rows, "reshape"):
-        rows = rows.reshape(-1, len(names))
+    names = files.columns_of(held).names
+    rows = files.as_frame(rows.reshape(-1, len(names)) if hasattr(rows, "reshape") else rows, names)
     report = {"n_rows": len(rows), "seed": seed, "output": output}
     if as_json and output is None:
-        cells = files.columns_of(rows, names).values()
+        cells = files.cells_of(rows).values()
         print_json(report | {"names": names, "rows": [*zip(*cells, strict=True)]})
         return
-    files.write_rows(output, rows, names)
+    files.write_rows(output, rows)
     if as_json:
         print_json(report)
     elif output is not None:

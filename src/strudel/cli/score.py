@@ -29,13 +29,11 @@ def score(
     held, rows = files.read_model(model, force), files.read_rows(data)
     with warnings_as_notes(data):
         values = observed_log_likelihood(held, rows)
-    has_names = all(isinstance(name, str) for name in rows.columns)
-    known = rows.reindex(columns=list(files.column_names(held))) if has_names else rows
+    columns = files.columns_of(held)
+    known = rows.reindex(columns=list(columns.names)) if files.has_names(rows) else rows
     mean = float(values.mean())
     if output is not None:
-        files.write_rows(
-            output, {"row": list(range(len(values))), "log_likelihood": values.tolist()}
-        )
+        files.write_rows(output, {"row": range(len(values)), "log_likelihood": values})
     report = {
         "mean log-likelihood": mean,
         "bits per dimension": -mean / (math.log(2) * held.n_vars),
