@@ -1,14 +1,22 @@
 """Modules against our own queries, enumeration and finite differences."""
 
+import random
 from copy import deepcopy
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 import strudel
+from column_circuits import category_column, column_circuits, deterministic_circuit, joint_of
 from joint import NAN, Joint, special_circuits, special_mixtures
+from strategies import examples, seeds, vtrees
 from strudel import to_torch
 from strudel.circuits import figure_1_circuit
+from strudel.queries.cells import log_probabilities
+from strudel.queries.given import circuit_of
+from strudel.tables.evidence import evidence_of
+from strudel.tables.schema import Columns
 
 torch = pytest.importorskip("torch")
 
@@ -149,6 +157,71 @@ def test_entropy_and_divergence_are_those_of_the_model(name):
     assert module.kl(other).item() == pytest.approx(want, rel=1e-9, abs=1e-12)
 
 
+def random_cells(circuit, rng, n_rows=6):
+    """Rows of cells, some unknown."""
+    sizes = [column.n_cells for column in circuit.columns]
+    cells = rng.integers(0, sizes, (n_rows, len(sizes))).astype(float)
+    cells[rng.random(cells.shape) < 0.4] = NAN
+    return cells
+
+
+@given(column_circuits(max_columns=3), seeds)
+@examples(25)
+def test_tables_have_the_answers_of_all_states(circuit, seed):
+    joint, module = joint_of(circuit), to_torch(circuit, dtype=DOUBLE)
+    rng, most = np.random.default_rng(seed), max(joint.shape)
+    cells = random_cells(circuit, rng)
+    soft = rng.random((len(cells), joint.ndim, most))
+    known = np.where(np.isnan(cells)[:, :, np.newaxis], 1.0, cells[:, :, np.newaxis] == range(most))
+    for weights, found in (
+        (known, module.log_prob(torch.tensor(cells))),
+        (known * soft, module.log_prob(soft=torch.tensor(known * soft))),
+    ):
+        for row, log_p in zip(weights, found.detach().numpy(), strict=True):
+            table = joint * outer(row, joint.shape)
+            assert np.exp(log_p) == pytest.approx(table.sum(), rel=1e-9, abs=1e-14)
+    marginals = module.marginals(torch.tensor(cells)).detach().numpy()
+    for row, found in zip(known, marginals, strict=True):
+        table = joint * outer(row, joint.shape)
+        for place, size in enumerate(joint.shape):
+            others = tuple(axis for axis in range(joint.ndim) if axis != place)
+            want = table.sum(axis=others) / table.sum() if table.sum() else np.full(size, NAN)
+            own = found[place, :size] if not circuit.columns.are_bits else found[place]
+            want = want[1] if circuit.columns.are_bits else want
+            assert own == pytest.approx(want, rel=1e-8, abs=1e-12, nan_ok=True)
+
+
+def outer(weights, shape):
+    """The product of weights of the cells of every column, for all states."""
+    table = np.ones(())
+    for own, size in zip(weights, shape, strict=True):
+        table = np.multiply.outer(table, own[:size])
+    return table
+
+
+@given(vtrees(3), seeds)
+@examples(25)
+def test_deterministic_tables_have_best_states_entropies_and_divergences(vtree, seed):
+    rng = random.Random(seed)
+    columns = [category_column(f"x{place}", rng.randint(2, 4)) for place in range(vtree.n_vars)]
+    circuit = deterministic_circuit(Columns(tuple(columns), "pandas"), vtree, rng)
+    joint, module = joint_of(circuit), to_torch(circuit, dtype=DOUBLE)
+    state, log_p = module.most_probable_state()
+    assert joint[tuple(state[0].long().tolist())] == pytest.approx(joint.max())
+    assert log_p.exp().item() == pytest.approx(joint.max())
+    p = joint[joint > 0]
+    assert module.entropy().item() == pytest.approx(-(p * np.log(p)).sum(), abs=1e-9)
+    other = to_torch(circuit, dtype=DOUBLE)
+    with torch.no_grad():
+        other.logits += torch.randn(other.logits.shape, dtype=DOUBLE)
+    q = joint_of(other.to_model())[joint > 0]
+    assert module.kl(other).item() == pytest.approx((p * np.log(p / q)).sum(), abs=1e-9)
+    draws = module.sample(2000, generator=torch.Generator().manual_seed(0)).long().numpy()
+    share = np.zeros(joint.shape)
+    np.add.at(share, tuple(draws.T), 1 / 2000)
+    assert share == pytest.approx(joint, abs=0.06)
+
+
 def small_model(kind):
     if kind == "mixture":
         return special_mixtures()["figure 1"]
@@ -221,28 +294,34 @@ def test_parameters_may_differ_from_row_to_row(kind):
 def test_parameters_come_back_to_a_circuit(name):
     circuit = special_circuits()[name]
     module = to_torch(circuit, dtype=DOUBLE)
-    back = circuit.from_torch(module)
-    np.testing.assert_allclose(back.theta, circuit.theta, rtol=1e-12, atol=1e-15)
+    own = circuit_of(circuit)
+    back = own.from_torch(module)
+    for name in ("leaf_log_p", "edge_log_theta"):
+        theta = np.exp(getattr(back, name))
+        np.testing.assert_allclose(theta, np.exp(getattr(own, name)), rtol=1e-12, atol=1e-15)
     with torch.no_grad():
         module.logits += torch.randn(
             module.logits.shape, generator=torch.Generator().manual_seed(0)
         )
     rows = rows_of(circuit)
-    back = circuit.from_torch(module)
+    back = own.from_torch(module)
     log_p = module.log_prob(rows).detach()
-    np.testing.assert_allclose(strudel.log_marginal(back, rows), log_p, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        log_probabilities(back, evidence_of(back.columns, rows)), log_p, rtol=1e-10, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", MIXTURES)
 def test_parameters_come_back_to_a_mixture(name):
     mixture = special_mixtures()[name]
     module = to_torch(mixture, dtype=DOUBLE)
-    back = mixture.from_torch(module)
-    assert type(back) is type(mixture)
+    back = circuit_of(mixture).from_torch(module)
     assert back.n_components == mixture.n_components
     rows = rows_of(mixture)
     log_p = strudel.log_marginal(mixture, rows)
-    np.testing.assert_allclose(strudel.log_marginal(back, rows), log_p, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        log_probabilities(back, evidence_of(back.columns, rows)), log_p, rtol=1e-10, atol=1e-12
+    )
 
 
 def test_a_fitted_estimator_goes_there_and_back():

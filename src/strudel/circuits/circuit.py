@@ -172,11 +172,6 @@ class Circuit(Shown):
         made.__dict__["feature_names"] = names if code is None else CodedNames(code)
         return made
 
-    def from_torch(self, module: Any) -> Circuit:
-        """The circuit with the parameters of a module that `to_torch` made of it."""
-        found: Circuit = module.to_model_of(self)
-        return found
-
     @cached_property
     def is_smooth(self) -> bool:
         """Whether all children of every sum are about the same variables."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -151,6 +152,11 @@ class ColumnCircuit:
     def with_columns(self, columns: Columns) -> ColumnCircuit:
         """The same circuit over columns that have as many cells."""
         return replace(self, columns=columns)
+
+    def from_torch(self, module: Any) -> ColumnCircuit:
+        """The circuit with the parameters of a module that `to_torch` made of it."""
+        found: ColumnCircuit = module.to_model_of(self)
+        return found
 
     def __repr__(self) -> str:
         return (

@@ -163,11 +163,6 @@ class Mixture(Shown):
         """The same mixture, which answers in the columns of a table; None for its variables."""
         return replace(self, structure=self.structure.with_table_code(code))
 
-    def from_torch(self, module: Any) -> Mixture:
-        """The mixture with the parameters of a module that `to_torch` made of it."""
-        found: Mixture = module.to_model_of(self)
-        return found
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by making the mixture again, so that its arrays are checked and stay read-only."""
         return Mixture, tuple(getattr(self, field.name) for field in fields(self))

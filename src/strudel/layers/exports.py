@@ -1,6 +1,6 @@
 """Models for other libraries: as a module of PyTorch; circuits for pyjuice, and back; for cirkit.
 
-In:  a circuit, a mixture or a fitted estimator; for pyjuice and cirkit in normal form.
+In:  a circuit over columns or a fitted estimator.
 Out: a `CircuitModule`; the root of a pyjuice circuit; a symbolic circuit of cirkit.
 
 pyjuice and cirkit have vectors of nodes where we have single ones. A vtree node is such a vector:
@@ -10,6 +10,7 @@ vtree child, and one of the right.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,13 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture
-from strudel.circuits.normalization import normalize
-from strudel.circuits.on_device.levels import number_in_run
-from strudel.circuits.properties import check_properties
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.reweigh import normalized, pruned, side_by_side
+from strudel.circuits.walks import edges_at, first_node
 from strudel.errors import MissingDependencyError
-from strudel.queries.model import model_of
+from strudel.queries.given import circuit_of
 
 if TYPE_CHECKING:
     from strudel.layers.module import CircuitModule
@@ -38,8 +37,7 @@ def to_torch(model: Any, *, dtype: Any = None) -> CircuitModule:
 
     Parameters
     ----------
-    model : Circuit, Mixture or a fitted estimator
-        Smooth and decomposable.
+    model : Circuit or a fitted estimator
     dtype : torch.dtype, optional
         Of the parameters; PyTorch's default unless given.
 
@@ -52,20 +50,21 @@ def to_torch(model: Any, *, dtype: Any = None) -> CircuitModule:
         raise MissingDependencyError("to_torch needs PyTorch: pip install 'strudel-pc[torch]'.")
     from strudel.layers.module import CircuitModule  # late: only this needs PyTorch
 
-    return CircuitModule(model_of(model), dtype)
+    return CircuitModule(circuit_of(model), dtype)
 
 
 MOST_WEIGHTS = 10**7  # of a cirkit circuit, which has no sparse layers
 
 
 class _Vector(NamedTuple):
-    """The nodes of one vtree node, numbered; at a leaf, literals are sums of one edge."""
+    """The nodes of one vtree node, numbered; at a leaf, products are cells."""
 
     vtree: int
     sums: AnyArray  # (n_edges,) the number of each edge's sum
-    left: AnyArray  # (n_edges,) numbers in the vector of the left vtree child; at a leaf 0 or 1
+    left: AnyArray  # (n_edges,) numbers in the vector of the left vtree child; at a leaf the cell
     right: AnyArray  # (n_edges,) the same to the right
-    edges: AnyArray  # (n_edges,) of the circuit, or NONE for the one edge of a literal
+    theta: FloatArray  # (n_edges,)
+    where: AnyArray  # (n_edges,) of the circuit, edges or rows of `leaf_log_p`
     n_sums: int
 
 
@@ -77,8 +76,8 @@ def to_pyjuice(model: Any) -> Any:
 
     Parameters
     ----------
-    model : Circuit, Mixture or a fitted estimator
-        In normal form, as learned ones are. A mixture becomes one circuit with a sum at the root.
+    model : Circuit or a fitted estimator
+        Several components become one circuit with a sum at the root.
 
     Returns
     -------
@@ -86,9 +85,8 @@ def to_pyjuice(model: Any) -> Any:
         The root.
     """
     juice, torch = _needed("pyjuice", "to_pyjuice"), _needed("torch", "to_pyjuice")
-    circuit = _one_circuit(model, "to_pyjuice")
+    circuit = pruned(side_by_side(circuit_of(model)))
     literal = _needed("pyjuice.nodes.distributions", "to_pyjuice").Literal
-    theta = np.append(circuit.theta, 1.0)  # the last is for literals
     built: dict[int, Any] = {}
     with juice.set_block_size(1):
         for own in _vectors(circuit):
@@ -96,29 +94,30 @@ def to_pyjuice(model: Any) -> Any:
             var = int(circuit.vtree.node_var[v])
             if var != NONE:
                 products = [
-                    juice.inputs(var, num_node_blocks=1, dist=literal(value)) for value in (0, 1)
+                    juice.inputs(var, num_node_blocks=1, dist=literal(value))
+                    for value in range(circuit.columns[var].n_cells)
                 ]
                 number = own.left
             else:
                 sides = [built[int(side[v])] for side in _sides(circuit)]
                 pairs = torch.from_numpy(np.stack([own.left, own.right], axis=1))
                 products = [juice.multiply(*sides, edge_ids=pairs)]
-                number = np.arange(len(own.edges))
+                number = np.arange(len(own.sums))
             built[v] = juice.summate(
                 *products,
                 num_node_blocks=own.n_sums,
                 edge_ids=torch.from_numpy(np.stack([own.sums, number])),
-                params=torch.from_numpy(theta[own.edges]).float(),
+                params=torch.from_numpy(own.theta).float(),
             )
     return built[circuit.vtree.root]
 
 
-def from_pyjuice(model: Any, root: Any) -> Circuit:
+def from_pyjuice(model: Any, root: Any) -> ColumnCircuit:
     """A model with the parameters of the circuit that `to_pyjuice` made of it.
 
     Parameters
     ----------
-    model : Circuit, Mixture or a fitted estimator
+    model : Circuit or a fitted estimator
         The one that was exported.
     root : pyjuice.nodes.SumNodes
         What it became. After training a compiled circuit, call its `update_parameters` first.
@@ -126,29 +125,34 @@ def from_pyjuice(model: Any, root: Any) -> Circuit:
     Returns
     -------
     Circuit
-        With float32 parameters, normalised in float64. A mixture comes back as the one circuit it
-        became.
+        With float32 parameters, normalised in float64. Several components come back as the one
+        circuit that they became.
     """
-    circuit = _one_circuit(model, "from_pyjuice")
+    circuit = pruned(side_by_side(circuit_of(model)))
     vectors = {own.vtree: own for own in _vectors(circuit)}
-    theta = np.ones(circuit.n_edges + 1)
+    leaf_p = np.zeros(len(circuit.leaf_log_p))
+    theta = np.zeros(circuit.n_edges)
     below = [(circuit.vtree.root, root)]
     while below:
         v, nodes = below.pop()
         own, weights = vectors[v], np.asarray(nodes.get_params(), dtype=np.float64).ravel()
-        if len(weights) != len(own.edges):
+        if len(weights) != len(own.sums):
             raise ValueError("This pyjuice circuit was not made from this model.")
         # They keep edges in an order of their own.
         order = np.lexsort(np.asarray(nodes.edge_ids)[::-1])
-        mine = np.lexsort((own.left if circuit.vtree.node_var[v] != NONE else own.edges, own.sums))
-        theta[own.edges[mine]] = weights[order]
-        if circuit.vtree.node_var[v] == NONE:
+        is_leaf = circuit.vtree.node_var[v] != NONE
+        mine = np.lexsort((own.left if is_leaf else own.where, own.sums))
+        (leaf_p if is_leaf else theta)[own.where[mine]] = weights[order]
+        if not is_leaf:
             children = nodes.chs[0].chs
             below += [
                 (int(side[v]), child) for side, child in zip(_sides(circuit), children, strict=True)
             ]
     with np.errstate(divide="ignore"):
-        return normalize(circuit.with_parameters(np.log(theta[:-1])))[0]
+        leaf_log_p, log_theta = (np.log(p)[:, np.newaxis] for p in (leaf_p, theta))
+    made, _ = normalized(replace(circuit, leaf_log_p=leaf_log_p, edge_log_theta=log_theta))
+    assert made is not None
+    return made
 
 
 def to_cirkit(model: Any) -> Any:
@@ -159,8 +163,8 @@ def to_cirkit(model: Any) -> Any:
 
     Parameters
     ----------
-    model : Circuit, Mixture or a fitted estimator
-        In normal form, and of at most ten million dense weights.
+    model : Circuit or a fitted estimator
+        Of at most ten million dense weights.
 
     Returns
     -------
@@ -169,13 +173,13 @@ def to_cirkit(model: Any) -> Any:
     """
     layers = _needed("cirkit.symbolic.layers", "to_cirkit")
     scope = _needed("cirkit.utils.scope", "to_cirkit").Scope
-    circuit = _one_circuit(model, "to_cirkit")
+    circuit = pruned(side_by_side(circuit_of(model)))
     vectors = _vectors(circuit)
     size = {own.vtree: own.n_sums for own in vectors}
     sides = _sides(circuit)
     inner = [own for own in vectors if circuit.vtree.node_var[own.vtree] == NONE]
     n_weights = sum(
-        len(own.edges) * (own.n_sums + sum(size[int(side[own.vtree])] for side in sides))
+        len(own.sums) * (own.n_sums + sum(size[int(side[own.vtree])] for side in sides))
         for own in inner
     )
     if n_weights > MOST_WEIGHTS:
@@ -183,7 +187,6 @@ def to_cirkit(model: Any) -> Any:
             f"cirkit has dense layers, and this circuit would need {n_weights:,} weights: "
             f"to_cirkit is for circuits of at most {MOST_WEIGHTS:,}. to_torch takes any size."
         )
-    theta = np.append(circuit.theta, 1.0)
     built: dict[int, Any] = {}
     inputs: dict[Any, list[Any]] = {}
 
@@ -193,13 +196,14 @@ def to_cirkit(model: Any) -> Any:
         return _cirkit_constant(table)
 
     for own in vectors:
-        v, n_edges = own.vtree, len(own.edges)
+        v, n_edges = own.vtree, len(own.sums)
         var = int(circuit.vtree.node_var[v])
         if var != NONE:
-            table = np.zeros((own.n_sums, 2))
-            np.add.at(table, (own.sums, own.left), theta[own.edges])
+            n_cells = circuit.columns[var].n_cells
+            table = np.zeros((own.n_sums, n_cells))
+            table[own.sums, own.left] = own.theta
             built[v] = layers.CategoricalLayer(
-                scope([var]), own.n_sums, num_categories=2, probs=_cirkit_constant(table)
+                scope([var]), own.n_sums, num_categories=n_cells, probs=_cirkit_constant(table)
             )
             inputs[built[v]] = []
             continue
@@ -212,7 +216,7 @@ def to_cirkit(model: Any) -> Any:
             inputs[chosen[-1]] = [below]
         product = layers.HadamardLayer(n_edges)
         inputs[product] = chosen
-        weight = dense(own.sums, np.arange(n_edges), (own.n_sums, n_edges), theta[own.edges])
+        weight = dense(own.sums, np.arange(n_edges), (own.n_sums, n_edges), own.theta)
         built[v] = layers.SumLayer(n_edges, own.n_sums, weight=weight)
         inputs[built[v]] = [product]
     symbolic = _needed("cirkit.symbolic.circuit", "to_cirkit").Circuit
@@ -237,49 +241,33 @@ def _needed(name: str, asker: str) -> Any:
         raise MissingDependencyError(f"{asker} needs {package}: pip install {package}.") from error
 
 
-def _one_circuit(model: Any, asker: str) -> Circuit:
-    own = model_of(model)
-    circuit = own.to_circuit() if isinstance(own, Mixture) else own
-    check_properties(circuit, asker, "in_normal_form")
-    return normalize(circuit)[0]
-
-
-def _sides(circuit: Circuit) -> tuple[AnyArray, AnyArray]:
+def _sides(circuit: ColumnCircuit) -> tuple[AnyArray, AnyArray]:
     return circuit.vtree.node_left, circuit.vtree.node_right
 
 
-def _vectors(circuit: Circuit) -> list[_Vector]:
-    """The nodes that the root reaches, by vtree node, children before parents."""
-    is_reached = np.zeros(circuit.n_nodes + 1, dtype=bool)  # one more for a missing child
-    is_reached[circuit.root] = True
-    right = np.where(circuit.edge_right == NONE, circuit.n_nodes, circuit.edge_right)
-    for node in range(circuit.root, 2 * circuit.n_vars - 1, -1):
-        if is_reached[node]:
-            own = slice(circuit.node_edges[node], circuit.node_edges[node + 1])
-            is_reached[circuit.edge_left[own]] = is_reached[right[own]] = True
-    number = np.zeros(circuit.n_nodes + 1, dtype=np.int64)  # of a node in its vector
+def _vectors(circuit: ColumnCircuit) -> list[_Vector]:
+    """The nodes by vtree node, children before parents; possible cells of leaves only."""
     found = []
     for v in range(circuit.vtree.n_nodes):
-        nodes = np.flatnonzero((circuit.node_vtree == v) & is_reached[:-1])
-        if v == circuit.vtree.root:  # literals of a single variable are below it, not beside it
-            nodes = np.array([circuit.root])
-        number[nodes] = np.arange(len(nodes))
-        width = np.diff(circuit.node_edges)[nodes]
-        sums = np.repeat(np.arange(len(nodes)), width)
-        edges = np.repeat(circuit.node_edges[nodes], width) + number_in_run(sums)
-        left, own_right = circuit.edge_left[edges], right[edges]
-        if circuit.vtree.node_var[v] == NONE:
-            found.append(_Vector(v, sums, number[left], number[own_right], edges, len(nodes)))
+        place = int(circuit.vtree.node_var[v])
+        if place != NONE:
+            table = circuit.leaf_table(place)[:, :, 0]
+            leaf, cell = np.nonzero(table > -np.inf)
+            where = circuit.leaf_first[circuit.column_leaves[place] + leaf] + cell
+            theta, nothing = np.exp(table[leaf, cell]), np.zeros(len(leaf), dtype=np.int64)
+            found.append(_Vector(v, leaf, cell, nothing, theta, where, len(table)))
             continue
-        literals = nodes[nodes < 2 * circuit.n_vars]  # each a sum of itself
+        edges, first = edges_at(circuit, v)
+        l, r = (int(side[v]) for side in _sides(circuit))
         found.append(
             _Vector(
                 v,
-                np.append(number[literals], sums),
-                np.append(literals, left) % 2,
-                np.zeros(len(literals) + len(edges), dtype=np.int64),
-                np.append(np.full(len(literals), NONE), edges),
-                len(nodes),
+                circuit.edge_sum[edges].astype(np.int64) - circuit.vtree_sums[v],
+                circuit.edge_left[edges].astype(np.int64) - first_node(circuit, l),
+                circuit.edge_right[edges].astype(np.int64) - first_node(circuit, r),
+                np.exp(circuit.edge_log_theta[edges, 0]),
+                np.arange(edges.start, edges.stop),
+                len(first),
             )
         )
     return found

@@ -1,53 +1,54 @@
-"""Circuits and mixtures as PyTorch modules.
+"""Circuits as PyTorch modules.
 
-In:  a circuit, a mixture or a fitted estimator.
+In:  a `ColumnCircuit`.
 Out: `CircuitModule`, an `nn.Module` with the same distribution, whose parameters can be trained;
      and `to_model`, which brings them back.
+
+Leaves are looked up as in `circuits.walks`: a table of logs with a row for every cell of a leaf and
+one for each of the weights that evidence gives its cells. The sums above them are one pass.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from strudel._types import FloatArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture
-from strudel.circuits.on_device.levels import choice_edges
+from strudel._types import AnyArray, FloatArray
+from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.on_device.levels import choice_edges, graph_of_columns
 from strudel.circuits.on_device.passes import (
     Plan,
-    best_literals,
-    choice_parameters,
-    drawn_literals,
-    literal_logs,
+    best_inputs,
+    drawn_inputs,
     packed,
     plan_of,
     reach,
     root_value,
     with_fixed,
 )
-from strudel.circuits.properties import check_properties
-from strudel.queries.arguments import given_rows, log_density_in
-from strudel.queries.model import log_weights_of, part_of
+from strudel.errors import CircuitPropertyError
+from strudel.tables.evidence import evidence_of
 
 if TYPE_CHECKING:
-    from strudel.queries.model import Model
+    from strudel.circuits.column_circuit import ColumnCircuit
 
 
 class CircuitModule(nn.Module):
-    """A circuit or mixture whose parameters are logits, normalised whenever they are used.
+    """A circuit whose parameters are logits, normalised whenever they are used.
 
-    Rows are of shape `(n_rows, n_vars)`, 0 or 1, NaN where unknown: tensors, or anything that the
-    queries take, such as a frame for a model of a table. Only edges with a choice have a logit:
-    those of sums with several.
+    Rows are tensors of shape `(n_rows, n_columns)` with the number of a cell, which is the value
+    itself in a table of 0 and 1, and NaN where it is unknown; or anything that the queries take as
+    `given`, such as a frame. Only what has a choice has a logit: cells of leaves in which several
+    are possible, and edges of sums with several.
 
     Attributes
     ----------
     logits : Parameter of shape (n_parameters, n_components)
-        Of the edges with a choice.
+        Of the cells of leaves, and then of the edges.
     weight_logits : Parameter of shape (n_components,)
         Of the components' weights.
 
@@ -60,25 +61,22 @@ class CircuitModule(nn.Module):
     0.0192
     """
 
-    def __init__(self, model: Model, dtype: torch.dtype | None = None) -> None:
+    def __init__(self, circuit: ColumnCircuit, dtype: torch.dtype | None = None) -> None:
         super().__init__()
         dtype = dtype or torch.get_default_dtype()
-        self.model = model
-        part = part_of(model)
-        check_properties(part.structure, "to_torch", "smooth", "decomposable")
-        self.structure = _Structure(part.structure)
-        logs, _ = choice_parameters(part.structure, part.edge_log_theta)
-        self.logits = nn.Parameter(torch.tensor(logs, dtype=dtype))
-        self.weight_logits = nn.Parameter(torch.tensor(log_weights_of(model), dtype=dtype))
+        self.circuit = circuit
+        self.structure = _Structure(circuit)
+        self.logits = nn.Parameter(torch.tensor(self.structure.parameters_of(circuit), dtype=dtype))
+        self.weight_logits = nn.Parameter(torch.tensor(circuit.log_weight, dtype=dtype))
 
     @property
-    def n_vars(self) -> int:
-        """Number of variables."""
-        return self.model.n_vars
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.circuit.columns)
 
     @property
     def n_components(self) -> int:
-        """Number of components; 1 for a circuit."""
+        """Number of components."""
         return len(self.weight_logits)
 
     @property
@@ -110,13 +108,14 @@ class CircuitModule(nn.Module):
 
         Parameters
         ----------
-        x : tensor of shape (n_rows, n_vars)
-            0, 1, or NaN where unknown; without it, nothing is known. Of a frame, the density of
+        x : tensor of shape (n_rows, n_columns)
+            Cells, or NaN where unknown; without it, nothing is known. Of a frame, the density of
             numbers within their cells counts as in `log_marginal`, unless there is a `mask`.
         mask : tensor of bool, of the same shape, optional
             True where a value is known; all others are summed out.
-        soft : tensor of shape (n_rows, n_vars, 2), optional
-            Instead of `x`: the likelihoods of the values 0 and 1 of every variable. Each times its
+        soft : tensor of shape (n_rows, n_columns, most_cells), optional
+            Instead of `x`: the likelihoods of the cells of every column, of the values 0 and 1 in a
+            table of these; those beyond the cells of a column do not matter. Each times its
             gradient is a marginal probability.
         params : tensor of shape (n_rows, n_parameters) or (n_rows, n_parameters, n_components)
             Logits for every row, as a network gives them, instead of the module's own.
@@ -125,183 +124,344 @@ class CircuitModule(nn.Module):
         -------
         tensor of shape (n_rows,)
         """
-        if params is not None and x is None and soft is None:
-            x = self.weight_logits.new_full((len(params), self.n_vars), torch.nan)
-        literals = self._literals(x, mask, soft)
-        log_p = self._mix(self._component_log_prob(literals, self._by_row(params, literals)))
-        if x is None or isinstance(x, Tensor) or mask is not None:
-            return log_p
-        return log_p + torch.as_tensor(log_density_in(self.model, x)).to(log_p)
+        if soft is not None:
+            log_weight = self._log_weights(x, mask, soft)
+            table, log_theta = self._by_row(params, len(soft))
+            leaves = self.structure.weighed(table, log_weight)
+            return self._mix(self._roots(leaves, log_theta))
+        if params is not None and x is None:
+            x = self.weight_logits.new_full((len(params), self.n_columns), torch.nan)
+        known = self._known(x, mask)
+        table, log_theta = self._by_row(params, len(known.codes))
+        leaves = self.structure.looked_up(table, known)
+        log_p = self._mix(self._roots(leaves, log_theta))
+        return log_p if known.log_density is None else log_p + known.log_density
 
     def marginals(self, x: Any = None, *, mask: Tensor | None = None) -> Tensor:
-        """P(X_i = 1 | row) for every variable, `(n_rows, n_vars)`; NaN for an impossible row.
+        """How probable every value is given a row; NaN for an impossible row.
 
-        It can be differentiated by the parameters.
+        In a table of 0 and 1 `P(X_i = 1 | row)`, `(n_rows, n_columns)`; otherwise of every cell,
+        `(n_rows, n_columns, most_cells)`. It can be differentiated by the parameters.
         """
-        literals = self._literals(x, mask, None).detach().requires_grad_()
         is_trained = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
+        log_weight = self._log_weights(x, mask, None).detach().requires_grad_()
         with torch.enable_grad():
-            log_p = self._mix(self._component_log_prob(literals, self._by_row(None, literals)))
-            flow = torch.autograd.grad(log_p.sum(), literals, create_graph=is_trained)[0]
-        is_possible = torch.isfinite(log_p).unsqueeze(1)
-        return torch.where(is_possible, flow[1::2, :, 0].T, torch.nan)
+            table, log_theta = self._by_row(None, len(log_weight))
+            leaves = self.structure.weighed(table, log_weight)
+            log_p = self._mix(self._roots(leaves, log_theta))
+            flow = torch.autograd.grad(log_p.sum(), log_weight, create_graph=is_trained)[0]
+        found = torch.where(torch.isfinite(log_p).view(-1, 1, 1), flow, torch.nan)
+        return found[:, :, 1] if self.circuit.columns.are_bits else found
 
     def most_probable_state(self, x: Any = None) -> tuple[Tensor, Tensor]:
         """The most probable completion of every row, and its log-probability.
 
-        Exact for deterministic circuits. Of a mixture, ask the model that `to_model` gives.
+        Exact for deterministic circuits. Of several components, ask the model that `to_model`
+        gives.
         """
         if self.n_components > 1:
             raise ValueError(
-                "The most probable state of a mixture needs a search: "
+                "The most probable state of several components needs a search: "
                 "strudel.most_probable_state(module.to_model(), ...)."
             )
-        check_properties(self.structure.circuit, "most_probable_state", "deterministic")
+        self._check_deterministic("most_probable_state")
         with torch.no_grad():
-            literals = self._literals(x, None, None)
-            log_theta = self._by_row(None, literals)
-            value, taken = best_literals(literals, log_theta, self.structure.plan())
-        return taken[1::2].T.to(self.weight_logits.dtype), value
+            log_weight = self._log_weights(x, None, None)
+            table, log_theta = self._by_row(None, len(log_weight))
+            cells = self.structure.cell_logs(table[:, 0, 0], log_weight)  # (n_leaves, n_rows, most)
+            value, taken = best_inputs(
+                cells.amax(dim=2, keepdim=True), log_theta, self.structure.plan()
+            )
+            leaf = self.structure.leaves_taken(taken)
+            row = torch.arange(len(log_weight), device=leaf.device)
+            return cells.argmax(dim=2)[leaf, row].T.to(self.weight_logits.dtype), value
 
     def sample(
         self, n_samples: int = 1, given: Any = None, *, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Rows drawn from the distribution, `(n_samples, n_vars)`; given a row, conditionally."""
-        literals = self._literals(given, None, None)
-        if literals.shape[1] != 1:
-            raise ValueError(f"given must be one row, but has {literals.shape[1]}.")
+        """Rows of cells drawn from the distribution, `(n_samples, n_columns)`; also given a row."""
         with torch.no_grad():
-            theta = self._by_row(None, literals)
-            joint = self._component_log_prob(literals, theta)[0] + self.log_weight()
+            log_weight = self._log_weights(given, None, None)
+            if len(log_weight) != 1:
+                raise ValueError(f"given must be one row, but has {len(log_weight)}.")
+            table, theta = self._by_row(None, 1)
+            leaves = self.structure.weighed(table, log_weight)
+            joint = self._roots(leaves, theta)[0] + self.log_weight()
             if not torch.isfinite(joint).any():
                 raise ValueError("What is given has probability zero.")
             component = torch.multinomial(
                 torch.softmax(joint, dim=0), n_samples, replacement=True, generator=generator
             )
-            rows = joint.new_empty((n_samples, self.n_vars))
+            rows = joint.new_empty((n_samples, self.n_columns))
             size = self.structure.rows_at_a_time(theta)
             for some in torch.split(torch.arange(n_samples, device=rows.device), size):
-                taken = drawn_literals(
-                    literals.expand(-1, len(some), -1),
-                    theta[:, 0, component[some]].unsqueeze(2),
+                own = component[some]
+                taken = drawn_inputs(
+                    leaves[:, 0, own].unsqueeze(2),
+                    theta[:, 0, own].unsqueeze(2),
                     self.structure.plan(),
                     generator,
                 )
-                rows[some] = taken[1::2].T.to(rows.dtype)
+                leaf = self.structure.leaves_taken(taken)
+                logs = self.structure.cells_of(table[:, 0, own], leaf) + log_weight[0].unsqueeze(1)
+                noise = torch.empty_like(logs).exponential_(generator=generator)
+                rows[some] = (logs - torch.log(noise)).argmax(dim=2).T.to(rows.dtype)
         return rows
 
     def entropy(self) -> Tensor:
         """Entropy in nats, exact for a deterministic circuit; can be differentiated."""
         self._check_single("entropy")
         log_theta = self.log_theta()[:, 0]
-        flow = reach(with_fixed(log_theta), self.structure.plan())
+        flow = self.structure.flows(log_theta)
         return -(flow * torch.where(log_theta > -torch.inf, log_theta, 0.0)).sum()
 
     def kl(self, other: CircuitModule) -> Tensor:
         """Kullback-Leibler divergence to a module on the same structure; can be differentiated."""
         self._check_single("kl")
         other._check_single("kl")
-        if not _is_same_structure(self.model, other.model):
+        if not is_same_structure(self.circuit, other.circuit):
             raise ValueError(
                 "kl compares two modules on one structure; strudel.kl_divergence compares any two "
                 "models on one vtree."
             )
         mine, theirs = self.log_theta()[:, 0], other.log_theta()[:, 0]
-        flow = reach(with_fixed(mine), self.structure.plan())
+        flow = self.structure.flows(mine)
         is_used = flow > 0
         return torch.where(is_used, flow * torch.where(is_used, mine - theirs, 0.0), 0.0).sum()
 
-    def to_model(self) -> Model:
-        """The circuit or mixture with the parameters that the module has now."""
-        log_theta = self.structure.all_edges(self.log_theta())
-        if isinstance(self.model, Circuit):
-            return self.model.with_parameters(log_theta[:, 0])
+    def to_model(self) -> ColumnCircuit:
+        """The circuit with the parameters that the module has now."""
+        log_theta = self.log_theta().detach()
         log_weight = _as_array(self.log_weight())
-        log_weight = log_weight - np.log(np.exp(log_weight).sum())
-        return Mixture(self.model.structure, log_theta, log_weight, self.model.known)
+        edge_log_theta = np.zeros((self.circuit.n_edges, self.n_components))
+        n_cells = self.structure.n_cells
+        edge_log_theta[self.structure.edges] = _as_array(log_theta[n_cells:])
+        return replace(
+            self.circuit,
+            leaf_log_p=_as_array(self.structure.leaf_table(log_theta)),
+            edge_log_theta=edge_log_theta,
+            log_weight=log_weight - np.log(np.exp(log_weight).sum()),
+            log_total=0.0,
+        )
 
-    def to_model_of(self, model: Model) -> Model:
-        """`to_model` with the names and the code of a model on the same structure."""
-        if not _is_same_structure(self.model, model):
+    def to_model_of(self, circuit: ColumnCircuit) -> ColumnCircuit:
+        """`to_model` with the columns of a circuit of the same structure."""
+        if not is_same_structure(self.circuit, circuit):
             raise ValueError("The module was not made from a model of this structure.")
-        return self.to_model().with_names(model.feature_names).with_table_code(model.table_code)
+        return replace(self.to_model(), columns=circuit.columns, known=circuit.known)
 
-    def _component_log_prob(self, literals: Tensor, log_theta: Tensor) -> Tensor:
+    def _roots(self, leaves: Tensor, log_theta: Tensor) -> Tensor:
         """Log-probability of every row under every component."""
-        return root_value(literals, log_theta, self.structure.index, self.structure.layout)
+        return root_value(leaves, log_theta, self.structure.index, self.structure.layout)
 
-    def _by_row(self, params: Tensor | None, literals: Tensor) -> Tensor:
-        """Log-parameters `(n_parameters + 2, 1 or n_rows, k)`."""
+    def _by_row(self, params: Tensor | None, n_rows: int) -> tuple[Tensor, Tensor]:
+        """Logs of the cells of leaves `(n_leaf_cells, 1 or n_rows, k)`, and of the edges."""
         if params is None:
-            return with_fixed(self.log_theta().unsqueeze(1))
-        table = params.unsqueeze(2) if params.ndim == 2 else params
-        if table.shape != (literals.shape[1], *self.logits.shape):
-            raise ValueError(
-                f"params must be of shape {(literals.shape[1], *self.logits.shape)}, "
-                f"but got {tuple(params.shape)}."
-            )
-        rows = table.to(self.weight_logits.dtype).transpose(0, 1)
-        return with_fixed(self.structure.normalise(rows))
+            log_theta = self.log_theta().unsqueeze(1)
+        else:
+            table = params.unsqueeze(2) if params.ndim == 2 else params
+            if table.shape != (n_rows, *self.logits.shape):
+                raise ValueError(
+                    f"params must be of shape {(n_rows, *self.logits.shape)}, "
+                    f"but got {tuple(params.shape)}."
+                )
+            log_theta = self.structure.normalise(table.to(self.weight_logits.dtype).transpose(0, 1))
+        return (
+            self.structure.leaf_table(log_theta),
+            with_fixed(log_theta[self.structure.n_cells :]),
+        )
 
     def _mix(self, log_p: Tensor) -> Tensor:
         if self.n_components == 1:
             return log_p[:, 0]
         return torch.logsumexp(log_p + self.log_weight(), dim=1)
 
-    def _literals(self, x: Any, mask: Tensor | None, soft: Tensor | None) -> Tensor:
-        """Log-likelihoods of the literals, `(2 * n_vars, n_rows, 1)`."""
-        if soft is not None:
-            if x is not None or mask is not None:
-                raise ValueError("Give soft instead of x and mask, not with them.")
-            if soft.ndim != 3 or soft.shape[1:] != (self.n_vars, 2):
-                raise ValueError(
-                    f"soft must be of shape (n_rows, {self.n_vars}, 2), "
-                    f"but got {tuple(soft.shape)}."
-                )
-            return torch.log(soft.to(self.weight_logits)).flatten(1).T.unsqueeze(2)
-        rows = self.rows(x)
-        is_unknown = torch.isnan(rows)
-        if mask is not None:
-            is_unknown = is_unknown | ~mask.to(rows.device, torch.bool)
-        return literal_logs(rows, is_unknown)
-
-    def rows(self, x: Any) -> Tensor:
-        """Rows as a tensor `(n_rows, n_vars)` of 0, 1 and NaN, where the parameters are."""
+    def _known(self, x: Any, mask: Tensor | None) -> _Known:
+        """What is known of rows, as codes of cells and of weights of cells."""
         if x is None:
-            return self.weight_logits.new_full((1, self.n_vars), torch.nan)
-        if not isinstance(x, Tensor):
-            values, _ = given_rows(self.model, x, "x")
-            return torch.as_tensor(np.asarray(values, dtype=np.float64)).to(self.weight_logits)
-        rows = x.to(self.weight_logits)
-        rows = rows.unsqueeze(0) if rows.ndim == 1 else rows
-        if rows.ndim != 2 or rows.shape[1] != self.n_vars:
+            x = self.weight_logits.new_full((1, self.n_columns), torch.nan)
+        if isinstance(x, Tensor):
+            rows = x.to(self.weight_logits)
+            rows = rows.unsqueeze(0) if rows.ndim == 1 else rows
+            if rows.ndim != 2 or rows.shape[1] != self.n_columns:
+                raise ValueError(
+                    f"x must be of shape (n_rows, {self.n_columns}), but got {tuple(x.shape)}."
+                )
+            known = _Known(rows, self.structure.nothing, None)
+            is_known = ~torch.isnan(rows)
+        else:
+            evidence = evidence_of(self.circuit.columns, x, "x")
+            codes = torch.from_numpy(evidence.codes).to(self.weight_logits.device)
+            weights = self.structure.weights_of(evidence.weights)
+            log_density = None
+            if mask is None:
+                log_density = torch.as_tensor(evidence.log_density()).to(self.weight_logits)
+            known = _Known(codes, weights.to(self.weight_logits.device), log_density)
+            is_known = codes >= 0
+        if mask is not None:
+            is_known = is_known & mask.to(is_known.device, torch.bool)
+        codes = torch.where(is_known, known.codes, self.structure.unknown).long()
+        return known._replace(codes=codes)
+
+    def _log_weights(self, x: Any, mask: Tensor | None, soft: Tensor | None) -> Tensor:
+        """Logs of the likelihoods of all cells, `(n_rows, n_columns, most_cells)`."""
+        most = self.structure.most
+        if soft is None:
+            known = self._known(x, mask)
+            return torch.log(known.weights.cell_weights(known.codes, self.weight_logits))
+        if x is not None or mask is not None:
+            raise ValueError("Give soft instead of x and mask, not with them.")
+        if soft.ndim != 3 or soft.shape[1:] != (self.n_columns, most):
             raise ValueError(
-                f"x must be of shape (n_rows, {self.n_vars}), but got {tuple(x.shape)}."
+                f"soft must be of shape (n_rows, {self.n_columns}, {most}), "
+                f"but got {tuple(soft.shape)}."
             )
-        return rows
+        return torch.log(soft.to(self.weight_logits))
 
     def _check_single(self, query: str) -> None:
         if self.n_components > 1:
-            raise ValueError(f"{query} is exact for circuits, but this is a mixture.")
-        check_properties(self.structure.circuit, query, "deterministic")
+            raise ValueError(f"{query} is exact for one component, but these are several.")
+        self._check_deterministic(query)
+
+    def _check_deterministic(self, query: str) -> None:
+        reason = why_not_deterministic(self.circuit)
+        if reason is not None:
+            raise CircuitPropertyError(f"{query} needs a deterministic circuit, but {reason}.")
+
+
+class _Weights(NamedTuple):
+    """Weights of cells that codes may stand for, laid out for all leaves."""
+
+    values: Tensor  # (n_codes, most) the weights of the cells, for every code of every column
+    code: Tensor  # (n_columns,) where those of each column begin
+    cell: Tensor  # (n_terms,) of leaves: of every leaf, all its cells for each of its weights
+    log_weight: Tensor  # (n_terms,)
+    owner: Tensor  # (n_terms,) which weight of which leaf it is
+    order: Tensor  # of cells of leaves, and then of weights of leaves: leaf by leaf
+    leaf: Tensor  # (n_leaves,) where each leaf begins in this order
+
+    def to(self, device: Any) -> _Weights:
+        """The same on a device."""
+        return _Weights(*(one.to(device) for one in self))
+
+    def cell_weights(self, codes: Tensor, like: Tensor) -> Tensor:
+        """The weights of all cells, `(n_rows, n_columns, most)`."""
+        return self.values[self.code + codes].to(like)
+
+
+class _Known(NamedTuple):
+    """What is known of rows."""
+
+    codes: Tensor  # (n_rows, n_columns)
+    weights: _Weights
+    log_density: Tensor | None  # (n_rows,) of numbers within their cells
 
 
 class _Structure(nn.Module):
-    """The arrays of a structure as one buffer, which moves with the module."""
+    """The arrays of a structure as buffers, which move with the module."""
 
     index: Tensor
     parent: Tensor
+    cell_number: Tensor
+    cell_leaf: Tensor
+    leaf_column: Tensor
+    leaf_cell: Tensor
+    column_cell: Tensor
+    unknown: Tensor
 
-    def __init__(self, circuit: Circuit) -> None:
+    def __init__(self, circuit: ColumnCircuit) -> None:
         super().__init__()
         self.circuit = circuit
-        self.edges = choice_edges(circuit)
-        index, self.layout = packed(circuit)
-        self.register_buffer("index", index, persistent=False)
-        # Sums with a choice, numbered, so that tables of them are as small as they can be.
-        parent = np.unique(circuit.edge_parent[self.edges], return_inverse=True)[1]
-        self.register_buffer("parent", torch.from_numpy(parent), persistent=False)
-        self.n_sums = int(parent.max(initial=-1)) + 1
+        graph = graph_of_columns(circuit)
+        index, self.layout = packed(graph)
+        width = np.diff(circuit.leaf_first)
+        leaf = np.repeat(np.arange(circuit.n_leaves), width)
+        is_possible = np.any(circuit.leaf_log_p > -np.inf, axis=1)
+        n_possible = np.bincount(leaf[is_possible], minlength=circuit.n_leaves)
+        is_choice = is_possible & (n_possible[leaf] > 1)
+        self.cells = np.flatnonzero(is_choice)  # with a parameter
+        self.edges = choice_edges(graph)
+        self.n_cells = len(self.cells)
+        # The parameter of every cell, or one of the two that `with_fixed` adds.
+        number = np.where(is_possible, self.n_cells, self.n_cells + 1)
+        number[self.cells] = np.arange(self.n_cells)
+        # Leaves and sums with a choice, numbered, so that tables of them are as small as can be.
+        owner = np.append(leaf[self.cells], circuit.n_leaves + circuit.edge_sum[self.edges])
+        parent = np.unique(owner, return_inverse=True)[1]
+        self.n_owners = int(parent.max(initial=-1)) + 1
+        n_cells = np.array([column.n_cells for column in circuit.columns])
+        self.most = int(n_cells.max())
+        place = np.arange(self.most)
+        # The cells of every leaf, as many as of the widest; behind the last one is -inf.
+        padded = np.where(
+            place < width[:, np.newaxis], circuit.leaf_first[:-1, np.newaxis] + place, len(leaf)
+        )
+        for name, array in {
+            "index": index.numpy(),
+            "parent": parent,
+            "cell_number": number,
+            "cell_leaf": leaf,
+            "leaf_column": circuit.leaf_column,
+            "leaf_cell": padded,
+            "column_cell": circuit.leaf_column[leaf] * self.most
+            + np.arange(len(leaf))
+            - circuit.leaf_first[leaf],
+            "unknown": n_cells,
+        }.items():
+            kept = array if name == "index" else array.astype(np.int64)
+            self.register_buffer(name, torch.from_numpy(kept), persistent=False)
+        for name, own in zip(_Weights._fields, self.weights_of(None), strict=True):
+            self.register_buffer(f"nothing_{name}", own, persistent=False)
+
+    @property
+    def nothing(self) -> _Weights:
+        """The weights where each value is known or unknown."""
+        return _Weights(*(getattr(self, f"nothing_{name}") for name in _Weights._fields))
+
+    def parameters_of(self, circuit: ColumnCircuit) -> FloatArray:
+        """The logs of the parameters, `(n_parameters, k)`."""
+        return np.vstack([circuit.leaf_log_p[self.cells], circuit.edge_log_theta[self.edges]])
+
+    def weights_of(self, weights: tuple[FloatArray, ...] | None) -> _Weights:
+        """Lay out the weights of cells that evidence has; without it, only those of all cells."""
+        circuit, columns = self.circuit, self.circuit.columns
+        own = weights or tuple(np.ones((1, column.n_cells)) for column in columns)
+        n_cells = np.array([column.n_cells for column in columns])
+        n_weights = np.array([len(one) for one in own])
+        values = np.zeros((int((n_cells + n_weights).sum()), self.most))
+        code = np.cumsum(n_cells + n_weights) - n_cells - n_weights
+        for start, one in zip(code.tolist(), own, strict=True):
+            n_own = one.shape[1]
+            values[start : start + n_own, :n_own] = np.eye(n_own)
+            values[start + n_own : start + n_own + len(one), :n_own] = one
+        column = circuit.leaf_column
+        width, n_each = n_cells[column], n_weights[column]
+        n_terms = width * n_each
+        leaf = np.repeat(np.arange(circuit.n_leaves), n_terms)
+        at = np.arange(len(leaf)) - np.repeat(np.cumsum(n_terms) - n_terms, n_terms)
+        cell, which = at % width[leaf], at // width[leaf]
+        weight = values[(code[column] + width)[leaf] + which, cell]
+        first = np.cumsum(n_each) - n_each
+        n_leaf_cells = int(circuit.leaf_first[-1])
+        slot = np.cumsum(width + n_each) - width - n_each
+        order = np.empty(n_leaf_cells + int(n_each.sum()), dtype=np.int64)
+        inside = np.repeat(np.arange(circuit.n_leaves), width)
+        place = np.arange(n_leaf_cells)
+        order[slot[inside] + place - circuit.leaf_first[inside]] = place
+        inside = np.repeat(np.arange(circuit.n_leaves), n_each)
+        place = np.arange(len(inside))
+        order[(slot + width)[inside] + place - first[inside]] = n_leaf_cells + place
+        with np.errstate(divide="ignore"):
+            arrays: tuple[AnyArray, ...] = (
+                values,
+                code,
+                circuit.leaf_first[leaf] + cell,
+                np.log(weight),
+                first[leaf] + which,
+                order,
+                slot,
+            )
+        return _Weights(*map(torch.from_numpy, arrays))
 
     def plan(self) -> Plan:
         """The structure, as passes take it."""
@@ -309,32 +469,94 @@ class _Structure(nn.Module):
 
     def rows_at_a_time(self, log_theta: Tensor) -> int:
         """How many rows with parameters of their own fit into memory together."""
-        return max(1, 2**28 // (log_theta.element_size() * (len(log_theta) + self.circuit.n_nodes)))
+        size = len(log_theta) + self.circuit.n_nodes + int(self.circuit.leaf_first[-1])
+        return max(1, 2**28 // (log_theta.element_size() * size))
 
     def normalise(self, logits: Tensor) -> Tensor:
-        """Log-parameters from logits `(n_parameters, ...)`: those of a sum add up to one."""
-        shape = (self.n_sums, *logits.shape[1:])
-        index = self.parent.view(-1, *(1,) * (logits.ndim - 1)).expand_as(logits)
-        top = logits.detach().new_full(shape, torch.finfo(logits.dtype).min)
-        top = top.scatter_reduce(0, index, logits.detach(), "amax")
-        shifted = logits - top.index_select(0, self.parent)
-        whole = logits.new_zeros(shape).index_add(0, self.parent, torch.exp(shifted))
-        logs = torch.log(torch.where(whole > 0, whole, 1.0))  # zero where nothing can be chosen
-        return shifted - logs.index_select(0, self.parent)
+        """Log-parameters from logits `(n_parameters, ...)`: those of a leaf or sum add up to 1."""
+        logs = _log_sums(logits, self.parent, self.n_owners)
+        logs = torch.where(logs > -torch.inf, logs, 0.0)  # where nothing can be chosen
+        return logits - logs.index_select(0, self.parent)
 
-    def all_edges(self, log_theta: Tensor) -> FloatArray:
-        """Log-parameters of all edges, those without a choice included."""
-        found = np.zeros((self.circuit.n_edges, log_theta.shape[1]))
-        found[self.edges] = _as_array(log_theta)
-        return found
+    def leaf_table(self, log_theta: Tensor) -> Tensor:
+        """The logs of all cells of leaves, `(n_leaf_cells, ...)`, from those of all parameters."""
+        return with_fixed(log_theta[: self.n_cells]).index_select(0, self.cell_number)
+
+    def looked_up(self, table: Tensor, known: _Known) -> Tensor:
+        """The log-values of leaves, `(n_leaves, n_rows, k)`."""
+        weights = known.weights
+        terms = table.index_select(0, weights.cell)
+        terms = terms + weights.log_weight.to(table).view(-1, 1, 1)
+        n_sums = len(weights.order) - len(table)
+        both = torch.cat([table, _log_sums(terms, weights.owner, n_sums)])
+        rows = both.index_select(0, weights.order)
+        place = weights.leaf.unsqueeze(1) + known.codes.T[self.leaf_column]
+        if table.shape[1] == 1:
+            return rows[:, 0][place]
+        return rows[place, torch.arange(place.shape[1], device=place.device)]
+
+    def weighed(self, table: Tensor, log_weight: Tensor) -> Tensor:
+        """The same for weights of all cells, `(n_rows, n_columns, most)`, that are logs."""
+        own = log_weight.flatten(1).T[self.column_cell]  # (n_leaf_cells, n_rows)
+        return _log_sums(table + own.unsqueeze(2), self.cell_leaf, self.circuit.n_leaves)
+
+    def cells_of(self, table: Tensor, leaf: Tensor) -> Tensor:
+        """The logs of the cells `(n_columns, n_rows, most)` of the leaves `(n_columns, n_rows)`.
+
+        The table has a column of its own for every row.
+        """
+        padded = torch.cat([table, table.new_full((1, table.shape[1]), -torch.inf)])
+        row = torch.arange(leaf.shape[1], device=leaf.device).view(1, -1, 1)
+        return padded[self.leaf_cell[leaf], row]
+
+    def cell_logs(self, table: Tensor, log_weight: Tensor) -> Tensor:
+        """The logs of cells of all leaves, weighed for every row, `(n_leaves, n_rows, most)`."""
+        padded = torch.cat([table, table.new_full((1,), -torch.inf)])[self.leaf_cell]
+        return padded.unsqueeze(1) + log_weight.transpose(0, 1)[self.leaf_column]
+
+    def leaves_taken(self, taken: Tensor) -> Tensor:
+        """The leaf of every column, `(n_columns, n_rows)`, of which one is taken."""
+        number = torch.arange(len(taken), device=taken.device).unsqueeze(1) * taken
+        found = number.new_zeros((len(self.unknown), taken.shape[1]))
+        return found.index_add(0, self.leaf_column, number)
+
+    def flows(self, log_theta: Tensor) -> Tensor:
+        """How probable it is to take each parameter, `(n_parameters,)`."""
+        leaf, edge = reach(with_fixed(log_theta[self.n_cells :]), self.plan())
+        own = self.cell_leaf[torch.from_numpy(self.cells).to(self.cell_leaf.device)]
+        return torch.cat([leaf[own] * torch.exp(log_theta[: self.n_cells]), edge])
+
+
+def _log_sums(logs: Tensor, owner: Tensor, n_owners: int) -> Tensor:
+    """Logs of sums of terms by owner, `(n_owners, ...)`; -inf, with gradient 0, where all are."""
+    shape = (n_owners, *logs.shape[1:])
+    index = owner.view(-1, *(1,) * (logs.ndim - 1)).expand_as(logs)
+    top = logs.detach().new_full(shape, torch.finfo(logs.dtype).min)
+    top = top.scatter_reduce(0, index, logs.detach(), "amax")
+    whole = torch.exp(logs - top.index_select(0, owner))
+    whole = logs.new_zeros(shape).index_add(0, owner, whole)
+    is_possible = whole > 0
+    return torch.where(
+        is_possible, top + torch.log(torch.where(is_possible, whole, 1.0)), -torch.inf
+    )
 
 
 def _as_array(tensor: Tensor) -> FloatArray:
     return tensor.detach().cpu().to(torch.float64).numpy()
 
 
-def _is_same_structure(one: Model, other: Model) -> bool:
-    mine, theirs = part_of(one), part_of(other)
-    return mine.n_components == theirs.n_components and all(
-        map(np.array_equal, mine.structure.edges, theirs.structure.edges)
+def is_same_structure(one: ColumnCircuit, other: ColumnCircuit) -> bool:
+    """Whether a module of one circuit can give parameters to the other."""
+    same = all(
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in (
+            "leaf_column",
+            "leaf_first",
+            "sum_vtree",
+            "sum_edges",
+            "edge_left",
+            "edge_right",
+        )
     )
+    holds = [np.any(own.leaf_log_p > -np.inf, axis=1) for own in (one, other)]
+    return same and one.n_components == other.n_components and np.array_equal(*holds)

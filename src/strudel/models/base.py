@@ -19,12 +19,14 @@ from strudel import algebra, explorer, predictions, queries
 from strudel._display import plotting
 from strudel._numba import use_threads
 from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.circuits.fold import unfold
 from strudel.data.lazy import is_lazy
 from strudel.data.validation import check_binary
 from strudel.errors import MisfitWarning, outer_stack_level
 from strudel.learning.options import METHODS, SEARCHES, named_options
 from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared
 from strudel.queries.columns.pair_check import Check, check_codes, most_rows
+from strudel.queries.given import circuit_of
 from strudel.queries.model import Model, model_of
 from strudel.tables.columns import is_missing
 from strudel.tables.encoder import TableEncoder, names_to_match, text_names
@@ -231,7 +233,9 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         parameters.
         """
         found = copy(self)
-        found.circuit_ = self._fitted().from_torch(module)
+        code = self._fitted().table_code
+        made = unfold(circuit_of(self).from_torch(module), code).with_table_code(code)
+        found.circuit_ = made if made.n_components > 1 else made.component(0)
         found.log_likelihoods_ = LogLikelihoods(math.nan, math.nan)
         if hasattr(found, "check_"):
             del found.check_

@@ -6,7 +6,13 @@ from hypothesis import given
 
 from joint import learned_circuit, models, special_circuits
 from strudel._types import NONE
-from strudel.circuits.on_device.levels import MOST_TERMS, choice_edges, pass_down, pass_up
+from strudel.circuits.on_device.levels import (
+    MOST_TERMS,
+    choice_edges,
+    graph_of_bits,
+    pass_down,
+    pass_up,
+)
 
 
 def evaluated(way, circuit, table, base, theta):
@@ -22,9 +28,9 @@ def evaluated(way, circuit, table, base, theta):
 
 
 def tables(circuit, rng):
-    theta = np.append(circuit.theta[choice_edges(circuit)], [1.0, 0.0])
+    theta = np.append(circuit.theta[choice_edges(graph_of_bits(circuit))], [1.0, 0.0])
     literals = rng.random(2 * circuit.n_vars)
-    up, down = pass_up(circuit), pass_down(circuit)
+    up, down = pass_up(graph_of_bits(circuit)), pass_down(graph_of_bits(circuit))
     values = np.full(up.n_slots, np.nan)
     values[: len(literals)], values[circuit.n_nodes] = literals, 1.0
     values = evaluated(up, circuit, values, values, theta)
@@ -56,7 +62,7 @@ def check(circuit, seed=0):
     for way in (up, down):
         assert all(block.width <= MOST_TERMS for level in way.levels for block in level.blocks())
         assert len(np.unique(way.out)) == len(way.out)
-    before = [way.out[level.first_sum] for level in down.levels[: down.literal_level]]
+    before = [way.out[level.first_sum] for level in down.levels[: down.input_level]]
     assert all(node >= len(literals) for node in before)
 
 
@@ -74,12 +80,12 @@ def test_a_sum_of_many_edges_is_summed_in_parts():
     circuit = learned_circuit(0, n_vars=7, n_rows=400, n_splits=150)
     assert np.diff(circuit.node_edges).max() > MOST_TERMS
     check(circuit)
-    assert pass_up(circuit).n_slots > circuit.n_nodes + 1
+    assert pass_up(graph_of_bits(circuit)).n_slots > circuit.n_nodes + 1
 
 
 def test_nothing_that_is_padded_counts_twice():
     circuit = learned_circuit(1, n_vars=7, n_rows=400, n_splits=60)
-    up = pass_up(circuit)
-    n_choices = len(choice_edges(circuit))
+    up = pass_up(graph_of_bits(circuit))
+    n_choices = len(choice_edges(graph_of_bits(circuit)))
     real = up.theta[up.theta < n_choices]
     assert sorted(real) == list(range(n_choices))

@@ -8,7 +8,7 @@ from joint import learned_circuit, special_circuits
 torch = pytest.importorskip("torch")
 
 from strudel.circuits.on_device import passes
-from strudel.circuits.on_device.levels import MOST_TERMS, choice_edges
+from strudel.circuits.on_device.levels import MOST_TERMS, choice_edges, graph_of_bits
 from strudel.circuits.on_device.passes import packed, root_value, root_value_in_steps, with_fixed
 
 DEVICES = [torch.device("cpu")] + [torch.device("cuda")] * torch.cuda.is_available()
@@ -37,7 +37,7 @@ def inputs(circuit, n_rows, k, is_by_row, dtype, device):
     literals[:, 0] = 1.0
     if n_rows > 1:
         literals[::2, 1], literals[1::2, 1] = 0.0, 1.0
-    shape = (len(choice_edges(circuit)), n_rows if is_by_row else 1, k)
+    shape = (len(choice_edges(graph_of_bits(circuit))), n_rows if is_by_row else 1, k)
     log_theta = -torch.rand(shape, generator=generator)
     if len(log_theta):
         log_theta[0] = -torch.inf
@@ -61,7 +61,7 @@ def value_and_gradients(function, given, index, layout):
 @pytest.mark.parametrize("name", CIRCUITS)
 def test_values_and_gradients(name, n_rows, k, is_by_row, dtype, device):
     circuit = CIRCUITS[name]()
-    index, layout = packed(circuit)
+    index, layout = packed(graph_of_bits(circuit))
     given = inputs(circuit, n_rows, k, is_by_row, torch.float64, "cpu")
     want = value_and_gradients(root_value_in_steps, given, index, layout)
     here = [one.to(device, dtype) for one in given]
@@ -76,7 +76,7 @@ def test_values_and_gradients(name, n_rows, k, is_by_row, dtype, device):
 @pytest.mark.parametrize(("k", "is_by_row"), [(1, 0), (5, 0), (3, 1)])
 def test_blocks_of_rows(k, is_by_row, device, monkeypatch):
     circuit = wide_circuit()
-    index, layout = packed(circuit)
+    index, layout = packed(graph_of_bits(circuit))
     index = index.to(device)
     given = inputs(circuit, 40, k, is_by_row, torch.float64, device)
     want = value_and_gradients(root_value, given, index, layout)
@@ -89,7 +89,7 @@ def test_blocks_of_rows(k, is_by_row, device, monkeypatch):
 @pytest.mark.parametrize("device", DEVICES, ids=str)
 def test_the_same_bits_every_time(device):
     circuit = wide_circuit()
-    index, layout = packed(circuit)
+    index, layout = packed(graph_of_bits(circuit))
     index = index.to(device)
     given = inputs(circuit, 40, 3, 0, torch.float32, device)
     one, other = (value_and_gradients(root_value, given, index, layout) for _ in range(2))

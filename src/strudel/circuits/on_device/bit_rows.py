@@ -21,19 +21,15 @@ from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import compute_flows
 from strudel.circuits.mixture import Mixture, Model, part_of
+from strudel.circuits.normalization import normalized_parameters
 from strudel.circuits.on_device.flow_products import (
     FlowBlock,
     Parameters,
     log_products,
     log_sums,
 )
-from strudel.circuits.on_device.passes import (
-    choice_parameters,
-    literal_logs,
-    packed,
-    root_value,
-    with_fixed,
-)
+from strudel.circuits.on_device.levels import choice_edges, graph_of_bits
+from strudel.circuits.on_device.passes import packed, root_value, with_fixed
 from strudel.circuits.passes import UNKNOWN
 from strudel.data.bits import pack_columns
 from strudel.data.validation import slices
@@ -95,7 +91,7 @@ def _logs_on(device: Any, mixture: Mixture, rows: ByteArray, *, is_summed: bool)
 def component_log_probabilities_on(device: Any, model: Model, codes: AnyArray) -> FloatArray:
     """Log-probabilities `(n_rows, n_components)`, without the weights of the components."""
     rows = torch.from_numpy(codes).to(device)
-    literals = literal_logs(rows.float(), rows == UNKNOWN)
+    literals = _literal_logs(rows.float(), rows == UNKNOWN)
     part = part_of(model)
     index, layout, log_theta, total = _on(device, part.structure, part.edge_log_theta)
     found = root_value(literals, log_theta, index, layout) + total
@@ -107,8 +103,31 @@ def _on(
 ) -> tuple[Tensor, list[int], Tensor, Tensor]:
     """A structure and its parameters on the device."""
     if circuit not in _packed:
-        _packed[circuit] = packed(circuit)
+        _packed[circuit] = packed(graph_of_bits(circuit))
     index, layout = _packed[circuit]
-    logs, totals = choice_parameters(circuit, edge_log_theta)
+    logs, totals = _choice_parameters(circuit, edge_log_theta)
     log_theta = with_fixed(torch.from_numpy(logs).to(device, torch.float32)).unsqueeze(1)
     return index.to(device), layout, log_theta, torch.from_numpy(totals).to(device, torch.float32)
+
+
+def _choice_parameters(circuit: Circuit, log_theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Log-parameters `(n_parameters, k)` of edges with a choice, and `(k,)` logs of the totals.
+
+    Columns of `log_theta` `(n_edges, k)` that are not normalised become so; the logs of what they
+    added up to are the totals. Others are kept to the last digit, and have total zero.
+    """
+    found, totals = np.array(log_theta), np.zeros(log_theta.shape[1])
+    for c, column in enumerate(log_theta.T):
+        own = np.ascontiguousarray(column)
+        logs, total = normalized_parameters(circuit.edges, own, circuit.n_vars)
+        is_same = (logs == own) | np.isclose(logs, own, rtol=0.0, atol=1e-9)
+        if not is_same.all():
+            found[:, c], totals[c] = logs, total
+    return found[choice_edges(graph_of_bits(circuit))], totals
+
+
+def _literal_logs(rows: Tensor, is_unknown: Tensor) -> Tensor:
+    """Log-likelihoods of the literals `(2 * n_vars, n_rows, 1)` for rows of 0 and 1."""
+    values = torch.stack([1.0 - rows, rows], dim=2)
+    logs = torch.log(torch.where(is_unknown.unsqueeze(2), 1.0, values))
+    return logs.flatten(1).T.unsqueeze(2)

@@ -1,6 +1,6 @@
 """The order of a pass through a circuit, for many rows at once: level by level.
 
-In:  a `Circuit`.
+In:  a `Graph`: sums of products above inputs, which are leaves of columns, or literals of bits.
 Out: a `Pass` up, which gives the value of every node, and a `Pass` down, which gives what the rest
      of the circuit makes of a node's value.
 
@@ -28,8 +28,39 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, IntArray
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.column_circuit import ColumnCircuit
 
 MOST_TERMS = 8  # of one sum; wider ones are summed in parts
+
+
+class Graph(NamedTuple):
+    """Sums of products above inputs, which come first; children before parents, the root last."""
+
+    n_inputs: int
+    node_edges: IntArray  # (n_nodes + 1,) edges of node n; inputs have none
+    edge_left: IntArray
+    edge_right: IntArray  # NONE where it is missing
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of inputs and sums."""
+        return len(self.node_edges) - 1
+
+    @property
+    def edge_parent(self) -> IntArray:
+        """The sum that every edge leaves."""
+        return np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(self.node_edges))
+
+
+def graph_of_columns(circuit: ColumnCircuit) -> Graph:
+    """The sums above the leaves."""
+    node_edges = np.concatenate([np.zeros(circuit.n_leaves, dtype=np.int32), circuit.sum_edges])
+    return Graph(circuit.n_leaves, node_edges, circuit.edge_left, circuit.edge_right)
+
+
+def graph_of_bits(circuit: Circuit) -> Graph:
+    """The sums above the literals; of the learner."""
+    return Graph(2 * circuit.n_vars, circuit.node_edges, circuit.edge_left, circuit.edge_right)
 
 
 class Block(NamedTuple):
@@ -87,9 +118,9 @@ class Pass(NamedTuple):
     left: AnyArray  # (n_terms,) a node; on the way down, a parent
     right: AnyArray  # (n_terms,) a node; on the way down, a sibling
     levels: list[Level]
-    idle: AnyArray  # slots that are not written: literals, the root, and what it does not reach
+    idle: AnyArray  # slots that are not written: inputs, the root, and what it does not reach
     n_slots: int  # nodes of the circuit, the one of value one, and parts
-    literal_level: int  # levels before those of the literals
+    input_level: int  # levels before those of the inputs
 
 
 class _Terms(NamedTuple):
@@ -104,67 +135,68 @@ class _Terms(NamedTuple):
         return _Terms(*(column[index] for column in self))
 
 
-def pass_up(circuit: Circuit) -> Pass:
+def pass_up(graph: Graph) -> Pass:
     """The values of all sums, children before parents.
 
     Examples
     --------
     >>> from strudel.circuits import figure_1_circuit
-    >>> [block.width for level in pass_up(figure_1_circuit()).levels for block in level.blocks()]
+    >>> up = pass_up(graph_of_bits(figure_1_circuit()))
+    >>> [block.width for level in up.levels for block in level.blocks()]
     [2, 1, 2, 2]
     """
     terms = _Terms(
-        circuit.edge_parent.astype(np.int64),
-        _parameters(circuit),
-        circuit.edge_left.astype(np.int64),
-        _right_or_one(circuit),
+        graph.edge_parent.astype(np.int64),
+        _parameters(graph),
+        graph.edge_left.astype(np.int64),
+        _right_or_one(graph),
     )
-    return _schedule(terms, circuit, ["left", "right"])
+    return _schedule(terms, graph, ["left", "right"])
 
 
-def pass_down(circuit: Circuit) -> Pass:
-    """The factors of all nodes but the root, parents before children, literals last."""
-    parent, theta = circuit.edge_parent.astype(np.int64), _parameters(circuit)
-    left, right = circuit.edge_left.astype(np.int64), _right_or_one(circuit)
-    has_right = right != circuit.n_nodes
+def pass_down(graph: Graph) -> Pass:
+    """The factors of all nodes but the root, parents before children, inputs last."""
+    parent, theta = graph.edge_parent.astype(np.int64), _parameters(graph)
+    left, right = graph.edge_left.astype(np.int64), _right_or_one(graph)
+    has_right = right != graph.n_nodes
     terms = _Terms(
         np.concatenate([left, right[has_right]]),
         np.concatenate([theta, theta[has_right]]),
         np.concatenate([parent, parent[has_right]]),
         np.concatenate([right, left[has_right]]),
     )
-    return _schedule(terms, circuit, ["left"])  # values are all known
+    return _schedule(terms, graph, ["left"])  # values are all known
 
 
-def choice_edges(circuit: Circuit) -> AnyArray:
+def choice_edges(graph: Graph) -> AnyArray:
     """The edges of sums with several, which carry a parameter."""
-    return np.flatnonzero(np.diff(circuit.node_edges)[circuit.edge_parent] > 1)
+    return np.flatnonzero(np.diff(graph.node_edges)[graph.edge_parent] > 1)
 
 
-def _parameters(circuit: Circuit) -> AnyArray:
+def _parameters(graph: Graph) -> AnyArray:
     """The number of the parameter of every edge."""
-    chosen = choice_edges(circuit)
-    number = np.full(circuit.n_edges, len(chosen))
+    chosen = choice_edges(graph)
+    number = np.full(len(graph.edge_left), len(chosen))
     number[chosen] = np.arange(len(chosen))
     return number
 
 
-def _right_or_one(circuit: Circuit) -> AnyArray:
+def _right_or_one(graph: Graph) -> AnyArray:
     """The right child of every edge, or the node of value one."""
-    right = circuit.edge_right.astype(np.int64)
-    return np.where(right == NONE, circuit.n_nodes, right)
+    right = graph.edge_right.astype(np.int64)
+    return np.where(right == NONE, graph.n_nodes, right)
 
 
-def _schedule(terms: _Terms, circuit: Circuit, needs: list[str]) -> Pass:
+def _schedule(terms: _Terms, graph: Graph, needs: list[str]) -> Pass:
     """Cut wide sums into parts, sort sums by level and width, and pad them.
 
     `needs` names the columns of nodes that must be evaluated before.
     """
-    terms, owner = _cut_wide_sums(terms, circuit)
-    is_literal = owner < 2 * circuit.n_vars
-    is_last = is_literal[terms.out]  # not everybody asks for literals
+    terms, owner = _cut_wide_sums(terms, graph)
+    is_input = owner < graph.n_inputs
+    is_last = is_input[terms.out]  # not everybody asks for inputs
     level = _levels(terms.take(~is_last), needs, len(owner))
-    level += _levels(terms.take(is_last), needs, len(owner)) + is_literal * level.max()
+    level += _levels(terms.take(is_last), needs, len(owner)) + is_input * level.max()
     count = np.bincount(terms.out, minlength=len(owner))
     width = 2 ** np.ceil(np.log2(np.maximum(count, 1))).astype(np.int64)
     out = np.flatnonzero(count)
@@ -172,8 +204,8 @@ def _schedule(terms: _Terms, circuit: Circuit, needs: list[str]) -> Pass:
     first = np.append(0, np.cumsum(width[out]))
 
     n_terms = int(first[-1])
-    theta = np.full(n_terms, len(choice_edges(circuit)) + 1)
-    left, right = np.full(n_terms, circuit.n_nodes), np.full(n_terms, circuit.n_nodes)
+    theta = np.full(n_terms, len(choice_edges(graph)) + 1)
+    left, right = np.full(n_terms, graph.n_nodes), np.full(n_terms, graph.n_nodes)
     start = np.empty(len(owner), dtype=np.int64)
     start[out] = first[:-1]
     place = start[terms.out] + number_in_run(terms.out)
@@ -183,7 +215,7 @@ def _schedule(terms: _Terms, circuit: Circuit, needs: list[str]) -> Pass:
         Level(begin, end, int(first[begin]), *_up_to(width[out[begin:end]]))
         for begin, end in _runs(level[out])
     ]
-    n_before = sum(not is_literal[out[one.first_sum]] for one in levels)
+    n_before = sum(not is_input[out[one.first_sum]] for one in levels)
     idle = np.flatnonzero(count == 0)
     return Pass(out, theta, left, right, levels, idle, len(owner), n_before)
 
@@ -194,10 +226,10 @@ def _up_to(width: AnyArray) -> tuple[int, int, int]:
     return one, two, four
 
 
-def _cut_wide_sums(terms: _Terms, circuit: Circuit) -> tuple[_Terms, AnyArray]:
+def _cut_wide_sums(terms: _Terms, graph: Graph) -> tuple[_Terms, AnyArray]:
     """Sums of at most `MOST_TERMS` terms, ordered by sum, and of every slot the node it is for."""
-    owner = np.arange(circuit.n_nodes + 1)
-    done = [terms.take(np.empty(0, dtype=np.int64))]  # a literal alone has no terms
+    owner = np.arange(graph.n_nodes + 1)
+    done = [terms.take(np.empty(0, dtype=np.int64))]  # an input alone has no terms
     while len(terms.out):
         terms = terms.take(np.argsort(terms.out, kind="stable"))
         is_wide = np.bincount(terms.out)[terms.out] > MOST_TERMS
@@ -209,8 +241,8 @@ def _cut_wide_sums(terms: _Terms, circuit: Circuit) -> tuple[_Terms, AnyArray]:
         slot = len(owner) + np.arange(len(whole))
         done.append(terms._replace(out=slot[part]))
         owner = np.append(owner, owner[whole])
-        one = np.full(len(whole), len(choice_edges(circuit)))
-        terms = _Terms(whole, one, slot, np.full(len(whole), circuit.n_nodes))
+        one = np.full(len(whole), len(choice_edges(graph)))
+        terms = _Terms(whole, one, slot, np.full(len(whole), graph.n_nodes))
     terms = _Terms(*(np.concatenate(columns) for columns in zip(*done, strict=True)))
     return terms.take(np.argsort(terms.out, kind="stable")), owner
 

@@ -1,6 +1,6 @@
 """Passes up and down through a circuit, for many rows and components at once, in log space.
 
-In:  logs of the values of literals `(2 * n_vars, n_rows, 1 or k)`, and logs of parameters
+In:  logs of the values of inputs `(n_inputs, n_rows, 1 or k)`, and logs of parameters
      `(n_parameters + 2, 1 or n_rows, k)`.
 Out: the log of the root's value `(n_rows, k)`; its gradients, by a pass down.
 
@@ -23,10 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from strudel._types import FloatArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.normalization import normalized_parameters
-from strudel.circuits.on_device.levels import Block, Level, choice_edges, pass_down, pass_up
+from strudel.circuits.on_device.levels import Block, Graph, Level, choice_edges, pass_down, pass_up
 
 MOST_BYTES = {"cpu": 2**30, "cuda": 2**34}  # of the values of all nodes; more go in blocks of rows
 ALIGNED = 32  # a GPU reads so many numbers at a time
@@ -42,7 +39,7 @@ class Way(NamedTuple):
     idle: Tensor
     levels: list[Level]
     n_slots: int
-    literal_level: int
+    input_level: int
 
     def blocks(self, n_levels: int | None = None) -> list[Block]:
         """The sums of some levels, by their number of terms."""
@@ -57,7 +54,7 @@ class Plan(NamedTuple):
     edge_parent: Tensor  # of the edges with a parameter
     edge_left: Tensor
     edge_right: Tensor
-    n_literals: int
+    n_inputs: int
     n_nodes: int
     root: int
 
@@ -65,39 +62,23 @@ class Plan(NamedTuple):
 _PLAIN = ("out", "theta", "left", "right", "idle")  # the arrays of a pass
 
 
-def packed(circuit: Circuit) -> tuple[Tensor, list[int]]:
+def packed(graph: Graph) -> tuple[Tensor, list[int]]:
     """All index arrays of a structure in one tensor, and where each is, in numbers."""
-    chosen = choice_edges(circuit)
-    right = circuit.edge_right[chosen]
+    chosen = choice_edges(graph)
+    right = graph.edge_right[chosen]
     arrays = [
-        circuit.edge_parent[chosen],
-        circuit.edge_left[chosen],
-        np.where(right < 0, circuit.n_nodes, right),
+        graph.edge_parent[chosen],
+        graph.edge_left[chosen],
+        np.where(right < 0, graph.n_nodes, right),
     ]
-    layout = [2 * circuit.n_vars, circuit.n_nodes, circuit.root]
-    for way in (pass_up(circuit), pass_down(circuit)):
+    layout = [graph.n_inputs, graph.n_nodes]
+    for way in (pass_up(graph), pass_down(graph)):
         arrays += [getattr(way, name) for name in _PLAIN]
-        layout += [way.n_slots, way.literal_level, len(way.levels)]
+        layout += [way.n_slots, way.input_level, len(way.levels)]
         layout += [number for level in way.levels for number in level]
     padded = [np.append(array, np.zeros(-len(array) % 4)) for array in arrays]
     index = torch.from_numpy(np.concatenate(padded).astype(np.int32))
     return index, [*(len(array) for array in arrays), *layout]
-
-
-def choice_parameters(circuit: Circuit, log_theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Log-parameters `(n_parameters, k)` of edges with a choice, and `(k,)` logs of the totals.
-
-    Columns of `log_theta` `(n_edges, k)` that are not normalised become so; the logs of what they
-    added up to are the totals. Others are kept to the last digit, and have total zero.
-    """
-    found, totals = np.array(log_theta), np.zeros(log_theta.shape[1])
-    for c, column in enumerate(log_theta.T):
-        own = np.ascontiguousarray(column)
-        logs, total = normalized_parameters(circuit.edges, own, circuit.n_vars)
-        is_same = (logs == own) | np.isclose(logs, own, rtol=0.0, atol=1e-9)
-        if not is_same.all():
-            found[:, c], totals[c] = logs, total
-    return found[choice_edges(circuit)], totals
 
 
 def with_fixed(log_theta: Tensor) -> Tensor:
@@ -107,16 +88,9 @@ def with_fixed(log_theta: Tensor) -> Tensor:
     return torch.cat([log_theta, fixed])
 
 
-def literal_logs(rows: Tensor, is_unknown: Tensor) -> Tensor:
-    """Log-likelihoods of the literals `(2 * n_vars, n_rows, 1)` for rows of 0 and 1."""
-    values = torch.stack([1.0 - rows, rows], dim=2)
-    logs = torch.log(torch.where(is_unknown.unsqueeze(2), 1.0, values))
-    return logs.flatten(1).T.unsqueeze(2)
-
-
 def plan_of(index: Tensor, layout: Sequence[int]) -> Plan:
     """What `packed` packed."""
-    lengths, (n_literals, n_nodes, root), *ways = _unpacked(tuple(layout))
+    lengths, (n_inputs, n_nodes), *ways = _unpacked(tuple(layout))
     views, start = [], 0
     for length in lengths:
         views.append(index[start : start + length])
@@ -124,7 +98,7 @@ def plan_of(index: Tensor, layout: Sequence[int]) -> Plan:
     parent, left, right, *others = views
     up = Way(*others[: len(_PLAIN)], *ways[0])
     down = Way(*others[len(_PLAIN) :], *ways[1])
-    return Plan(up, down, parent, left, right, n_literals, n_nodes, root)
+    return Plan(up, down, parent, left, right, n_inputs, n_nodes, n_nodes - 1)
 
 
 @lru_cache(maxsize=64)
@@ -134,99 +108,99 @@ def _unpacked(layout: tuple[int, ...]) -> list[Any]:
     def take(n: int) -> list[int]:
         return [next(numbers) for _ in range(n)]
 
-    found: list[Any] = [take(3 + 2 * len(_PLAIN)), take(3)]
+    found: list[Any] = [take(3 + 2 * len(_PLAIN)), take(2)]
     for _ in range(2):
-        n_slots, literal_level, n_levels = take(3)
+        n_slots, input_level, n_levels = take(3)
         levels = [Level(*take(len(Level._fields))) for _ in range(n_levels)]
-        found.append((levels, n_slots, literal_level))
+        found.append((levels, n_slots, input_level))
     return found
 
 
-def root_value(literals: Tensor, log_theta: Tensor, index: Tensor, layout: list[int]) -> Tensor:
+def root_value(inputs: Tensor, log_theta: Tensor, index: Tensor, layout: list[int]) -> Tensor:
     """The log-value of the root for every row and component, `(n_rows, k)`."""
-    found: Tensor = _root_value(literals, log_theta, index, layout)[0]
+    found: Tensor = _root_value(inputs, log_theta, index, layout)[0]
     return found
 
 
 @torch.library.custom_op("strudel::root_value", mutates_args=())
 def _root_value(
-    literals: Tensor, log_theta: Tensor, index: Tensor, layout: Sequence[int]
+    inputs: Tensor, log_theta: Tensor, index: Tensor, layout: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
     """The root's values, and the table of all, unless rows go in blocks."""
     plan = plan_of(index, layout)
-    blocks = _row_blocks(literals, log_theta, plan.up.n_slots)
+    blocks = _row_blocks(inputs, log_theta, plan.up.n_slots)
     if len(blocks) == 1:
-        table = _values(literals, log_theta, plan)
-        return _root(table, literals, log_theta, plan), table
+        table = _values(inputs, log_theta, plan)
+        return _root(table, inputs, log_theta, plan), table
     found = [
         _root(_values(*part, plan), *part, plan)
-        for part in (_rows_of(literals, log_theta, rows) for rows in blocks)
+        for part in (_rows_of(inputs, log_theta, rows) for rows in blocks)
     ]
-    return torch.cat(found), literals.new_empty(0)
+    return torch.cat(found), inputs.new_empty(0)
 
 
 @_root_value.register_fake
 def _(
-    literals: Tensor, log_theta: Tensor, index: Tensor, layout: Sequence[int]
+    inputs: Tensor, log_theta: Tensor, index: Tensor, layout: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    shape = (literals.shape[1], log_theta.shape[2])
+    shape = (inputs.shape[1], log_theta.shape[2])
     n_slots = plan_of(index, layout).up.n_slots
-    is_whole = len(_row_blocks(literals, log_theta, n_slots)) == 1
-    table = (n_slots, _n_columns(literals, log_theta)) if is_whole else (0,)
-    return literals.new_empty(shape), literals.new_empty(table)
+    is_whole = len(_row_blocks(inputs, log_theta, n_slots)) == 1
+    table = (n_slots, _n_columns(inputs, log_theta)) if is_whole else (0,)
+    return inputs.new_empty(shape), inputs.new_empty(table)
 
 
 @torch.library.custom_op("strudel::root_gradient", mutates_args=())
 def _root_gradient(
     grad: Tensor,
-    literals: Tensor,
+    inputs: Tensor,
     log_theta: Tensor,
     table: Tensor,
     index: Tensor,
     layout: Sequence[int],
-    to_literals: bool,
+    to_inputs: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The gradients by the literals, if they are asked for, and by the parameters."""
+    """The gradients by the inputs, if they are asked for, and by the parameters."""
     plan = plan_of(index, layout)
-    grad_literals = literals.new_zeros(literals.shape if to_literals else 0)
+    grad_inputs = inputs.new_zeros(inputs.shape if to_inputs else 0)
     grad_theta = torch.zeros_like(log_theta, memory_format=torch.contiguous_format)
-    for rows in _row_blocks(literals, log_theta, plan.up.n_slots):
-        own_literals, own_theta = _rows_of(literals, log_theta, rows)
-        values = table if len(table) else _values(own_literals, own_theta, plan)
-        factors = _factors(values, own_theta, plan, to_literals)
+    for rows in _row_blocks(inputs, log_theta, plan.up.n_slots):
+        own_inputs, own_theta = _rows_of(inputs, log_theta, rows)
+        values = table if len(table) else _values(own_inputs, own_theta, plan)
+        factors = _factors(values, own_theta, plan, to_inputs)
         own_grad = grad[rows]
         by_theta = _by_parameter(own_grad, values, factors, own_theta, plan)
         if log_theta.shape[1] == 1:
             grad_theta[:-2] += by_theta
         else:
             grad_theta[:-2, rows] = by_theta
-        if to_literals:
-            n, shape = plan.n_literals, (plan.n_literals, *own_grad.shape)
+        if to_inputs:
+            n, shape = plan.n_inputs, (plan.n_inputs, *own_grad.shape)
             n_used = own_grad.numel()
             flow = torch.exp(factors[:n, :n_used] + values[:n, :n_used]).view(shape) * own_grad
-            if literals.shape[2] == 1:
+            if inputs.shape[2] == 1:
                 flow = flow.sum(dim=2, keepdim=True)
-            grad_literals[:, rows] = flow
-    return grad_literals, grad_theta
+            grad_inputs[:, rows] = flow
+    return grad_inputs, grad_theta
 
 
 @_root_gradient.register_fake
 def _(
     grad: Tensor,
-    literals: Tensor,
+    inputs: Tensor,
     log_theta: Tensor,
     table: Tensor,
     index: Tensor,
     layout: Sequence[int],
-    to_literals: bool,
+    to_inputs: bool,
 ) -> tuple[Tensor, Tensor]:
-    shape = literals.shape if to_literals else (0,)
-    return literals.new_empty(shape), log_theta.new_empty(log_theta.shape)
+    shape = inputs.shape if to_inputs else (0,)
+    return inputs.new_empty(shape), log_theta.new_empty(log_theta.shape)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    literals, log_theta, index, layout = inputs
-    ctx.save_for_backward(literals, log_theta, index, output[1])
+    values, log_theta, index, layout = inputs
+    ctx.save_for_backward(values, log_theta, index, output[1])
     ctx.layout = layout
     ctx.set_materialize_grads(False)
 
@@ -234,72 +208,72 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 def _backward(
     context: Any, grad: Tensor | None, _table: Tensor | None
 ) -> tuple[Tensor | None, Tensor | None, None, None]:
-    literals, log_theta, index, table = context.saved_tensors
-    to_literals, to_theta = context.needs_input_grad[:2]
+    inputs, log_theta, index, table = context.saved_tensors
+    to_inputs, to_theta = context.needs_input_grad[:2]
     if grad is None:
         return None, None, None, None
     if torch.is_grad_enabled():  # somebody will differentiate the gradient
-        value = root_value_in_steps(literals, log_theta, index, context.layout)
-        wanted = [one for one in (literals, log_theta) if one.requires_grad]
+        value = root_value_in_steps(inputs, log_theta, index, context.layout)
+        wanted = [one for one in (inputs, log_theta) if one.requires_grad]
         found = iter(torch.autograd.grad(value, wanted, grad, create_graph=True, allow_unused=True))
         return (
-            next(found) if literals.requires_grad else None,
+            next(found) if inputs.requires_grad else None,
             next(found) if log_theta.requires_grad else None,
             None,
             None,
         )
-    by_literals, by_theta = _root_gradient(
-        grad.contiguous(), literals, log_theta, table, index, context.layout, to_literals
+    by_inputs, by_theta = _root_gradient(
+        grad.contiguous(), inputs, log_theta, table, index, context.layout, to_inputs
     )
-    return by_literals if to_literals else None, by_theta if to_theta else None, None, None
+    return by_inputs if to_inputs else None, by_theta if to_theta else None, None, None
 
 
 _root_value.register_autograd(_backward, setup_context=_keep)
 
 
-def _n_columns(literals: Tensor, log_theta: Tensor) -> int:
+def _n_columns(inputs: Tensor, log_theta: Tensor) -> int:
     """Rows times components, filled up where that makes reading faster."""
-    n_columns = literals.shape[1] * log_theta.shape[2]
-    return n_columns + (-n_columns % ALIGNED if literals.is_cuda else 0)
+    n_columns = inputs.shape[1] * log_theta.shape[2]
+    return n_columns + (-n_columns % ALIGNED if inputs.is_cuda else 0)
 
 
-def _row_blocks(literals: Tensor, log_theta: Tensor, n_slots: int) -> list[slice]:
+def _row_blocks(inputs: Tensor, log_theta: Tensor, n_slots: int) -> list[slice]:
     """Blocks of rows whose values fit into memory together."""
-    n_rows = literals.shape[1]
-    per_row = n_slots * log_theta.shape[2] * literals.element_size()
-    most = MOST_BYTES["cuda" if literals.is_cuda else "cpu"]
+    n_rows = inputs.shape[1]
+    per_row = n_slots * log_theta.shape[2] * inputs.element_size()
+    most = MOST_BYTES["cuda" if inputs.is_cuda else "cpu"]
     size = max(1, most // max(per_row, 1))
     return [slice(first, min(first + size, n_rows)) for first in range(0, max(n_rows, 1), size)]
 
 
-def _rows_of(literals: Tensor, log_theta: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+def _rows_of(inputs: Tensor, log_theta: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
     own = log_theta if log_theta.shape[1] == 1 else log_theta[:, rows]
-    return literals[:, rows], own.contiguous()
+    return inputs[:, rows], own.contiguous()
 
 
-def _root(table: Tensor, literals: Tensor, log_theta: Tensor, plan: Plan) -> Tensor:
-    shape = (literals.shape[1], log_theta.shape[2])
+def _root(table: Tensor, inputs: Tensor, log_theta: Tensor, plan: Plan) -> Tensor:
+    shape = (inputs.shape[1], log_theta.shape[2])
     return table[plan.root, : shape[0] * shape[1]].view(shape).clone()
 
 
-def _values(literals: Tensor, log_theta: Tensor, plan: Plan, reduce: Any = None) -> Tensor:
+def _values(inputs: Tensor, log_theta: Tensor, plan: Plan, reduce: Any = None) -> Tensor:
     """The log-values of all nodes, `(n_slots, n_columns)`."""
-    n_rows, k = literals.shape[1], log_theta.shape[2]
-    table = literals.new_empty((plan.up.n_slots, _n_columns(literals, log_theta)))
+    n_rows, k = inputs.shape[1], log_theta.shape[2]
+    table = inputs.new_empty((plan.up.n_slots, _n_columns(inputs, log_theta)))
     table.index_fill_(0, plan.up.idle.long(), -torch.inf)
-    table[: plan.n_literals, : n_rows * k] = literals.expand(-1, -1, k).flatten(1)
+    table[: plan.n_inputs, : n_rows * k] = inputs.expand(-1, -1, k).flatten(1)
     table[plan.n_nodes] = 0.0
     _sum_levels(table, table, log_theta, plan.up, len(plan.up.levels), reduce or _log_sum_exp)
     return table
 
 
-def _factors(values: Tensor, log_theta: Tensor, plan: Plan, to_literals: bool) -> Tensor:
+def _factors(values: Tensor, log_theta: Tensor, plan: Plan, to_inputs: bool) -> Tensor:
     """The logs of the factors of all nodes, those of the root divided by its value."""
     table = values.new_empty((plan.down.n_slots, values.shape[1]))
     table.index_fill_(0, plan.down.idle.long(), -torch.inf)
     top = values[plan.root]
     table[plan.root] = torch.where(torch.isfinite(top), -top, 0.0)  # all flows of -inf are zero
-    n_levels = len(plan.down.levels) if to_literals else plan.down.literal_level
+    n_levels = len(plan.down.levels) if to_inputs else plan.down.input_level
     _sum_levels(table, values, log_theta, plan.down, n_levels, _log_sum_exp)
     return table
 
@@ -368,25 +342,25 @@ def _has_triton() -> bool:
 
 
 def root_value_in_steps(
-    literals: Tensor, log_theta: Tensor, index: Tensor, layout: Sequence[int]
+    inputs: Tensor, log_theta: Tensor, index: Tensor, layout: Sequence[int]
 ) -> Tensor:
     """The same as `root_value`, of operations that can be differentiated twice."""
     plan = plan_of(index, layout)
-    n_rows, k = literals.shape[1], log_theta.shape[2]
-    place = torch.zeros(plan.up.n_slots, dtype=torch.long, device=literals.device)
+    n_rows, k = inputs.shape[1], log_theta.shape[2]
+    place = torch.zeros(plan.up.n_slots, dtype=torch.long, device=inputs.device)
     place[plan.up.idle] = 1
-    place[: plan.n_literals] = torch.arange(2, plan.n_literals + 2, device=literals.device)
+    place[: plan.n_inputs] = torch.arange(2, plan.n_inputs + 2, device=inputs.device)
     place[plan.n_nodes] = 0
-    fixed = torch.tensor([0.0, -torch.inf]).to(literals).view(2, 1, 1)
-    known = [fixed.expand(-1, n_rows, k), literals.expand(-1, -1, k)]
-    n_known = 2 + plan.n_literals
+    fixed = torch.tensor([0.0, -torch.inf]).to(inputs).view(2, 1, 1)
+    known = [fixed.expand(-1, n_rows, k), inputs.expand(-1, -1, k)]
+    n_known = 2 + plan.n_inputs
     for block in plan.up.blocks():
         values = torch.cat(known)
         left, right = place[plan.up.left[block.terms]], place[plan.up.right[block.terms]]
         terms = log_theta[plan.up.theta[block.terms]] + values[left] + values[right]
         known = [values, _safe_log_sum_exp(terms.view(-1, block.width, n_rows, k))]
         n_sums = block.last_sum - block.first_sum
-        new = torch.arange(n_known, n_known + n_sums, device=literals.device)
+        new = torch.arange(n_known, n_known + n_sums, device=inputs.device)
         place[plan.up.out[block.sums]] = new
         n_known += n_sums
     return torch.cat(known)[place[plan.root]]
@@ -401,30 +375,30 @@ def _safe_log_sum_exp(terms: Tensor) -> Tensor:
     return torch.where(is_possible, top[:, 0] + logs, -torch.inf)
 
 
-def best_literals(literals: Tensor, log_theta: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
-    """The best value of the root `(n_rows,)`, and which literals reach it."""
-    table = _values(literals, log_theta, plan, lambda terms: terms.amax(dim=1))
+def best_inputs(inputs: Tensor, log_theta: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+    """The best value of the root `(n_rows,)`, and which inputs reach it."""
+    table = _values(inputs, log_theta, plan, lambda terms: terms.amax(dim=1))
     taken = _walk_down(table, log_theta, plan, lambda terms: terms.argmax(dim=1))
-    return table[plan.root, : literals.shape[1]], taken[:, : literals.shape[1]]
+    return table[plan.root, : inputs.shape[1]], taken[:, : inputs.shape[1]]
 
 
-def drawn_literals(
-    literals: Tensor, log_theta: Tensor, plan: Plan, generator: torch.Generator | None
+def drawn_inputs(
+    inputs: Tensor, log_theta: Tensor, plan: Plan, generator: torch.Generator | None
 ) -> Tensor:
-    """Which literals a random row of each has, drawn from the distribution below the root."""
+    """Which inputs a random row of each has, drawn from the distribution below the root."""
 
     def draw(terms: Tensor) -> Tensor:
         noise = torch.empty_like(terms).exponential_(generator=generator)  # the Gumbel trick
         return (terms - torch.log(noise)).argmax(dim=1)
 
-    table = _values(literals, log_theta, plan)
-    return _walk_down(table, log_theta, plan, draw)[:, : literals.shape[1]]
+    table = _values(inputs, log_theta, plan)
+    return _walk_down(table, log_theta, plan, draw)[:, : inputs.shape[1]]
 
 
 def _walk_down(
     values: Tensor, log_theta: Tensor, plan: Plan, choose: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """Follow one term of every sum that is reached; returns which literals are reached."""
+    """Follow one term of every sum that is reached; returns which inputs are reached."""
     way = plan.up
     reached = torch.zeros(values.shape, dtype=torch.uint8, device=values.device)
     reached[plan.root] = 1
@@ -436,11 +410,14 @@ def _walk_down(
             terms = slice(block.terms.start + i, block.terms.stop, block.width)
             for nodes in (way.left[terms], way.right[terms]):
                 reached.index_add_(0, nodes, is_taken)
-    return reached[: plan.n_literals]
+    return reached[: plan.n_inputs]
 
 
-def reach(log_theta: Tensor, plan: Plan) -> Tensor:
-    """How probable each edge with a parameter is to be taken; can be differentiated again."""
+def reach(log_theta: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+    """How probable it is to reach each input, and to take each edge with a parameter.
+
+    It can be differentiated again.
+    """
     theta, way = torch.exp(log_theta), plan.up
     flow = theta.new_zeros(way.n_slots)
     flow = flow.index_add(0, torch.tensor([plan.root], device=theta.device), theta.new_ones(1))
@@ -451,4 +428,4 @@ def reach(log_theta: Tensor, plan: Plan) -> Tensor:
         flow = flow.index_add(0, way.left[block.terms], share)
         flow = flow.index_add(0, way.right[block.terms], share)
         through = through.index_add(0, number, share)
-    return through[:-2]
+    return flow[: plan.n_inputs], through[:-2]
