@@ -1,15 +1,13 @@
-"""Damage: random changes of the bytes, words and lines of a file, or of the members of a zip."""
+"""Damage: random changes of the bytes, words and lines of a file, or of a model in it."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import io
-import json
-import zipfile
-from tokenize import TokenError
 
 import numpy as np
+
+from model_files import edit
 
 TOKENS = (
     b"0 1 -1 2 3 7 -0 00 1.5 -0.6931471805599453 1e999 -1e999 nan -inf Infinity -Infinity 1e-400 "
@@ -81,25 +79,18 @@ def change_lines(content, others, rng):
 CHANGES = (change_byte, cut_span, truncate, change_token, change_token, change_token, change_lines)
 
 
-def edit_zip(content, rng):
-    """Change members of an archive, as somebody would who knows the format; zip's own sums fit."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    meta = json.loads(members["meta.json"])
-    for _ in range(int(rng.integers(1, 4))):
-        name = list(members)[int(rng.integers(len(members)))]
-        if name == "meta.json":
-            edit_json(meta, rng)
-        elif rng.random() < 0.1:
-            del members[name]
-        else:
-            members[name] = edit_array(members[name], rng)
-    members["meta.json"] = json.dumps(meta).encode()
-    changed = io.BytesIO()
-    with zipfile.ZipFile(changed, "w") as archive:
-        for name, member in members.items():
-            archive.writestr(name, member)
-    return changed.getvalue()
+def edit_model(path, rng):
+    """Change entries of the header or arrays, as somebody would who knows the format."""
+
+    def change(header, arrays):
+        for _ in range(int(rng.integers(1, 4))):
+            if not arrays or rng.random() < 0.5:
+                edit_json(header["objects"], rng)
+            else:
+                place = int(rng.integers(len(arrays)))
+                arrays[place] = edit_array(arrays[place], rng)
+
+    edit(path, change, seal=bool(rng.random() < 0.9))
 
 
 def edit_json(value, rng):
@@ -121,23 +112,17 @@ def edit_json(value, rng):
         return
 
 
-def edit_array(content, rng):
-    """Change numbers, the length or the bytes of an array."""
-    try:
-        array = np.load(io.BytesIO(content)).copy()
-    except (ValueError, EOFError, TokenError):
-        return content
+def edit_array(array, rng):
+    """Change a number or the length of an array."""
     how = rng.random()
-    if how < 0.1 or array.size == 0:
-        return damage(content, [content], rng)
-    if how < 0.2:
-        array = array[: int(rng.integers(len(array) + 1))]
-    else:
-        at = int(rng.integers(array.size))
+    if how < 0.1 and array.ndim:
+        return array[: int(rng.integers(len(array) + 1))]
+    if array.size:
+        array, at = array.copy(), int(rng.integers(array.size))
         if array.dtype.kind == "f":
             array.flat[at] = NUMBERS[int(rng.integers(len(NUMBERS)))]
+        elif array.dtype.kind == "b":
+            array.flat[at] = not array.flat[at]
         else:
-            array.flat[at] += rng.integers(-3, 4)
-    changed = io.BytesIO()
-    np.lib.format.write_array(changed, array, (1, 0))
-    return changed.getvalue()
+            array.flat[at] += array.dtype.type(rng.integers(4))
+    return array

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import itertools
-import json
 import math
 import warnings
-import zipfile
 
 import numpy as np
 import pandas as pd
 
 import strudel
 from campaign.agreement import need, table_of
-from campaign.damage import edit_json
+from campaign.damage import edit_array, edit_json
 from campaign.files import ANSWER, REFUSED, check_refusal
 from campaign.seeds import mixed_table
+from model_files import edit
 from strudel import Strudel
 from strudel.queries.model import model_of
 from strudel.tables import TableEncoder
@@ -40,21 +38,12 @@ class Densities:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     strudel.save(model.fit(frame[columns]), self.path)
-                with zipfile.ZipFile(self.path) as archive:
-                    self.contents.append({name: archive.read(name) for name in archive.namelist()})
+                self.contents.append(self.path.read_bytes())
 
     def case(self, rng):
-        members = dict(self.contents[int(rng.integers(len(self.contents)))])
-        meta = json.loads(members["meta.json"])
+        self.path.write_bytes(self.contents[int(rng.integers(len(self.contents)))])
         if rng.random() < 0.7:
-            for _ in range(int(rng.integers(1, 4))):
-                edit_json(next(_densities(meta)), rng)
-        members["meta.json"] = json.dumps(meta).encode()
-        content = io.BytesIO()
-        with zipfile.ZipFile(content, "w") as archive:
-            for name, member in members.items():
-                archive.writestr(name, member)
-        self.path.write_bytes(content.getvalue())
+            edit(self.path, lambda header, arrays: edit_density(header, arrays, rng))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
@@ -67,13 +56,19 @@ class Densities:
         return ANSWER, 0
 
 
-def _densities(value):
-    """Every density somewhere inside."""
-    if isinstance(value, dict) and isinstance(value.get("density"), dict):
-        yield value["density"]
-    for inner in value.values() if isinstance(value, dict) else value:
-        if isinstance(inner, dict | list):
-            yield from _densities(inner)
+def edit_density(header, arrays, rng):
+    """Change some entries and numbers of a density or its pieces."""
+    states = [one for one in header["objects"] if one["$of"] in ("Density", "Pieces")]
+    for _ in range(int(rng.integers(1, 4))):
+        state = states[int(rng.integers(len(states)))]
+        places = [
+            own["$array"] for own in state.values() if isinstance(own, dict) and "$array" in own
+        ]
+        if rng.random() < 0.5:
+            place = places[int(rng.integers(len(places)))]
+            arrays[place] = edit_array(arrays[place], rng)
+        else:
+            edit_json(state, rng)
 
 
 def check_bounds(model, rng):

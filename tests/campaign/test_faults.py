@@ -152,7 +152,7 @@ def test_too_little_memory_for_a_fit_is_one_sentence(tmp_path, monkeypatch, caps
         raise MemoryError
 
     places = {"split": "strudel.learning.growing.growing_circuit.GrowingCircuit.split"}
-    monkeypatch.setattr(places.get(fails_at, "strudel.io.archive.np.lib.format.write_array"), fail)
+    monkeypatch.setattr(places.get(fails_at, "strudel.io.archive.zlib.compress"), fail)
     rows = "\n".join(",".join(map(str, row)) for row in rows_of_kinds(n_rows=30, n_vars=4))
     (tmp_path / "rows.csv").write_text(rows)
     out = tmp_path / "m.strudel"

@@ -1,12 +1,11 @@
 """Model files keep searches, training methods and ranges, and refuse what is none."""
 
-import json
 import math
-import zipfile
 
 import numpy as np
 import pytest
 
+from model_files import edit, state_of
 from strudel import (
     EM,
     BaggedEM,
@@ -21,6 +20,8 @@ from strudel import (
     save,
 )
 from strudel.errors import FileFormatError
+from strudel.logic.terms import variables
+from strudel.trees.vtree import balanced_vtree
 
 RACE = Race(best_first=BestFirst(clones=False), learnpsdd=LearnPSDD(copies="minimal"))
 HEURISTIC = LearnPSDD(operation_score="gain", clones=False, split_sides="both")
@@ -78,34 +79,48 @@ def test_what_an_imputer_learns_with_comes_back(tmp_path):
     assert again.get_params() == learner.get_params()
 
 
+@pytest.mark.compiled
+def test_events_and_vtrees_come_back(tmp_path):
+    x = variables([f"x{var}" for var in range(4)])
+    options = {"constraint": x["x0"] | ~x["x1"], "vtree": balanced_vtree(4)}
+    model = Strudel(n_components=1, **TREE, **options).fit(rows()[:, [0, 0, 2, 3]])
+    save(model, tmp_path / "m.strudel")
+    again = load(tmp_path / "m.strudel")
+    assert str(again.constraint) == str(model.constraint)
+    assert again.vtree == model.vtree
+
+
 @pytest.fixture(scope="module")
-def content(tmp_path_factory):
+def good(tmp_path_factory):
     path = tmp_path_factory.mktemp("good") / "m.strudel"
-    save(Strudel(n_components=1, **TREE).fit(rows()), path)
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+    save(Strudel(n_components=1, **TREE, search=Greedy()).fit(rows()), path)
+    return path.read_bytes()
 
 
 @pytest.mark.parametrize(
     ("search", "words"),
     [
-        ({"__class__": "Popen", "params": {}}, "options of the unknown class 'Popen'"),
-        ({"__class__": ["Greedy"], "params": {}}, "options of the unknown class"),
-        ({"__class__": "Greedy", "params": [1]}, "the options should be dict, but is list"),
-        ({"__class__": "Greedy"}, "the options should be dict"),
-        ({"__class__": "Greedy", "params": {"shell": 1}}, "options that Greedy does not have"),
-        ({"__range__": 3}, "a range should be list, but is int"),
-        ({"__range__": [1, 2]}, "a range that is damaged"),
-        ({"__range__": [0, 5, 0]}, "a range that is damaged"),
-        ({"__range__": ["a", 5, 1]}, "a range that is damaged"),
+        ({"$object": 99}, "an object is missing"),
+        ({"$range": 3}, "a list of values should be list, but is int"),
+        ({"$range": [1, 2]}, "a range that is damaged"),
+        ({"$range": [0, 5, 0]}, "a range that is damaged"),
+        ({"$range": ["a", 5, 1]}, "a range that is damaged"),
+        ({"$class": "Popen"}, "a list of values should be list"),
     ],
     ids=str,
 )
-def test_what_is_no_option_is_refused(tmp_path, content, search, words):
-    meta = json.loads(content["meta.json"])
-    meta["params"]["search"] = search
-    with zipfile.ZipFile(tmp_path / "bad.strudel", "w") as archive:
-        for name, data in (content | {"meta.json": json.dumps(meta)}).items():
-            archive.writestr(name, data)
+def test_what_is_no_option_is_refused(tmp_path, good, search, words):
+    (tmp_path / "bad.strudel").write_bytes(good)
+    edit(
+        tmp_path / "bad.strudel",
+        lambda header, _: state_of(header, "Strudel")["options"].update(search=search),
+    )
     with pytest.raises(FileFormatError, match=words):
         load(tmp_path / "bad.strudel", verify=False)
+
+
+def test_options_of_a_search_are_those_that_it_has(tmp_path, good):
+    (tmp_path / "bad.strudel").write_bytes(good)
+    edit(tmp_path / "bad.strudel", lambda header, _: state_of(header, "Greedy").update(shell=1))
+    with pytest.raises(FileFormatError, match="a Greedy with other parts"):
+        load(tmp_path / "bad.strudel")

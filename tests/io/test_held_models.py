@@ -84,7 +84,6 @@ sys.exit(code or ("loaded " + ", ".join(loaded) if loaded else 0))
     ("name", "command", "rest"),
     [
         ("circuit", "query", ["marginal"]),
-        ("circuit", "sample", ["-n", "2"]),
         ("circuit", "info", []),
         ("mixture", "query", ["marginal"]),
         ("table", "query", ["marginal"]),

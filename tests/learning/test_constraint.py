@@ -174,6 +174,6 @@ def test_a_model_with_a_constraint_is_saved(tmp_path):
         save(model, tmp_path / "m.strudel")
         loaded = load(tmp_path / "m.strudel")
         assert np.array_equal(log_likelihood(loaded, states), log_likelihood(model, states))
-        assert loaded.constraint == "exactly(1, x0, x1, x2)"
+        assert str(loaded.constraint) == "exactly(1, x0, x1, x2)"
         again = loaded.fit(rows)
         assert np.array_equal(log_likelihood(again, states), log_likelihood(model, states))

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests import oracle
+from tests.model_files import edit, state_of
 from tests.strategies import circuits, examples
 
 from strudel import Strudel, load, log_marginal, probability, sample, save
 from strudel.circuits.examples import figure_1_circuit
 from strudel.errors import FileFormatError, MisfitWarning
-from strudel.io.archive import read_archive, write_archive
 from strudel.queries import Check, check
 from strudel.queries.columns import pair_check
 from strudel.tables import TableEncoder
@@ -282,39 +282,32 @@ def test_the_check_is_saved_and_loaded(saved, learned):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda meta, arrays: meta["check"].pop("names"),
-        lambda meta, arrays: meta["check"].update(names=[1, 2, 3, 4]),
-        lambda meta, arrays: meta["check"].update(labels=[["a"]] * 4),
-        lambda meta, arrays: meta["check"].update(labels=[]),
-        lambda meta, arrays: meta["check"].update(n_rows="many"),
-        lambda meta, arrays: meta["check"].update(n_pairs_of_table=1),
-        lambda meta, arrays: meta.update(check=[]),
-        lambda meta, arrays: arrays["check.rows"].fill(-1.0),
-        lambda meta, arrays: arrays["check.model"].fill(np.nan),
-        lambda meta, arrays: arrays["check.rows"].fill(1e308),
-        lambda meta, arrays: arrays["check.pairs"].fill(4),
-        lambda meta, arrays: arrays["check.pairs"].fill(0),
-        lambda meta, arrays: arrays.update({"check.pairs": arrays["check.pairs"][:, :1]}),
-        lambda meta, arrays: arrays.update({"check.rows": arrays["check.rows"][:, :5]}),
-        lambda meta, arrays: arrays.pop("check.model"),
+        lambda state, arrays: state.pop("names"),
+        lambda state, arrays: state.update(names={"$tuple": [1, 2, 3, 4]}),
+        lambda state, arrays: state.update(labels={"$tuple": []}),
+        lambda state, arrays: state.update(n_rows="many"),
+        lambda state, arrays: state.update(n_pairs_of_table=1),
+        lambda state, arrays: state.update({"$of": "Vtree"}),
+        lambda state, arrays: arrays["pair_rows"].fill(-1.0),
+        lambda state, arrays: arrays["pair_model"].fill(np.nan),
+        lambda state, arrays: arrays["pair_rows"].fill(1e308),
+        lambda state, arrays: arrays["pair_first"].fill(4),
+        lambda state, arrays: arrays["pair_second"].fill(0),
+        lambda state, arrays: arrays.update(pair_first=arrays["pair_first"][:1]),
+        lambda state, arrays: arrays.update(pair_rows=arrays["pair_rows"][:, :, :1]),
+        lambda state, arrays: arrays.update(pair_rows=arrays["pair_rows"][0]),
+        lambda state, arrays: state.pop("pair_model"),
     ],
 )
 def test_a_file_with_another_check_is_refused(saved, change):
-    def contents(archive):
-        names = [name.removesuffix(".npy") for name in archive._members if name != "meta.json"]
-        kinds = ("<f8", "<i4", "<i8", "|u1", "<u8")
-        arrays = {}
-        for name in names:
-            for n_axes in (1, 2):
-                try:
-                    arrays[name] = archive.read_array(name, kinds, n_axes)
-                    break
-                except FileFormatError:
-                    continue
-        return archive.meta, arrays
+    def edited(header, arrays):
+        state = state_of(header, "Check")
+        places = {name: own["$array"] for name, own in state.items() if name.startswith("pair_")}
+        mine = {name: arrays[place].copy() for name, place in places.items()}
+        change(state, mine)
+        for name, place in places.items():
+            arrays[place] = mine[name]
 
-    meta, arrays = read_archive(saved, contents)
-    change(meta, arrays)
-    write_archive(saved, meta, arrays)
+    edit(saved, edited)
     with pytest.raises(FileFormatError):
         load(saved)

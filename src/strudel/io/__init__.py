@@ -1,8 +1,7 @@
 """Models, trees, formulas and tables <-> files.
 
-`model_file` keeps models in an `archive`; `model_states` and `estimator_states` say what of a model
-is kept. `read_write` knows the formats of other programs, which are in `formats`. `tables` reads
-data.
+`model_file` keeps models in an `archive`; `states` says what of a model is kept. `read_write` knows
+the formats of other programs, which are in `formats`. `tables` reads data.
 """
 
 from strudel._lazy import attach

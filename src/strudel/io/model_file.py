@@ -1,56 +1,37 @@
-"""Model files: one `.strudel` file per circuit, mixture or fitted estimator.
+"""Model files: one `.strudel` file per circuit, tree, event, predictor or fitted estimator.
 
 In:  a model and a path.
-Out: one file (see `archive`); and the model back, bit for bit.
-
-The state of a model is plain values and arrays (`model_states`, `estimator_states`). Every number
-is checked before a model is made from it.
+Out: one file (see `archive`); and the model back, bit for bit (see `states`).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from strudel._version import __version__
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture
-from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import ChangedFileError, FileFormatError
-from strudel.io import model_states
-from strudel.io.archive import Archive, expect, read_archive, write_archive
-from strudel.io.model_states import ESTIMATORS, HeldModel, held_model
+from strudel.io.archive import Archive, expect, write_archive
+from strudel.io.states import (
+    BITS,
+    ESTIMATORS,
+    MODELS,
+    PREDICTORS,
+    HeldModel,
+    NotPlainError,
+    State,
+    held_model,
+    object_of,
+)
 
-FORMAT = "strudel"
 ADVICE = "verify=False reads it as it is."  # to a file that is not what was saved
-VERSION = 5  # the only one that is read
-
-
-def _estimator_state(model: Any) -> model_states.State:
-    from strudel.io.estimator_states import estimator_state  # late: needs scikit-learn
-
-    return estimator_state(model)
-
-
-def _estimator_from_state(archive: Archive) -> Any:
-    from strudel.io.estimator_states import estimator_from_state
-
-    return estimator_from_state(archive)
-
-
-WRITERS: dict[str, Callable[[Any], model_states.State]] = {
-    **model_states.WRITERS,
-    "estimator": _estimator_state,
-}
-READERS: dict[str, Callable[[Archive], Any]] = {
-    **model_states.READERS,
-    "estimator": _estimator_from_state,
-}
+T = TypeVar("T")
 
 
 def save(
@@ -62,10 +43,9 @@ def save(
 
     Parameters
     ----------
-    model : Circuit, Mixture, PredictorCircuit, or a fitted estimator
+    model : Circuit, Vtree, ChowLiuTree, Event, Sdd, PredictorCircuit, or a fitted estimator
         What to keep. Options that are not plain values, such as a random generator, are saved as
-        None and named in the provenance; a constraint is saved as text, and a vtree that was given
-        is that of the model.
+        None and named in the provenance.
     path : path-like
         Usually ends in ``.strudel``.
     provenance : dict, optional
@@ -80,33 +60,52 @@ def save(
     ...     load(f"{folder}/figure_1.strudel")
     Circuit(n_vars=4, ...)
     """
-    kind = _kind_of(model)
-    meta, arrays = WRITERS[kind](model)
-    facts = {
+    kind = type(model).__name__
+    places = ESTIMATORS | MODELS | {name: BITS[name] for name in ("Circuit", "Mixture")}
+    if places.get(kind) != type(model).__module__:
+        raise TypeError(
+            f"save takes a circuit, a tree, an event, a predictor or a fitted "
+            f"{' or '.join(ESTIMATORS)}, but got {kind}."
+        )
+    state = State()
+    facts: dict[str, Any] = {
         "strudel": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    meta["provenance"] = facts | meta.get("provenance", {}) | (provenance or {})
-    write_archive(path, {"format": FORMAT, "version": VERSION, "kind": kind} | meta, arrays)
+    if kind in ESTIMATORS:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(model, "predictor_" if kind in PREDICTORS else "circuit_")
+        facts["data"] = getattr(model, "data_", None)
+    try:
+        root = state.plain(model)["$object"]
+        if kind in ESTIMATORS:
+            options = state.objects[root]["options"].items()
+            facts["options"] = {  # objects as they are shown
+                name: repr(getattr(model, name)) if isinstance(own, dict) else own
+                for name, own in options
+            }
+            facts |= {"options_not_saved": state.not_saved} if state.not_saved else {}
+    except NotPlainError as error:
+        raise TypeError(f"save keeps plain values, but {error}.") from None
+    facts |= provenance or {}
+    try:
+        facts = json.loads(json.dumps(facts, default=_plain))
+    except (TypeError, ValueError):
+        raise TypeError(
+            "provenance must hold plain values only: text, numbers, lists and dicts."
+        ) from None
+    header = {"kind": kind, "provenance": facts, "root": root, "objects": state.objects}
+    write_archive(path, header, state.arrays)
 
 
-def _kind_of(model: Any) -> str:
-    if isinstance(model, Circuit):
-        return "circuit"
-    if isinstance(model, Mixture):
-        return "mixture"
-    if isinstance(model, PredictorCircuit):
-        return "predictor"
-    place = ESTIMATORS.get(type(model).__name__)
-    if place is not None and place.module == type(model).__module__:
-        return "estimator"
-    raise TypeError(
-        f"save takes a Circuit, a Mixture, a PredictorCircuit or a fitted "
-        f"{' or '.join(ESTIMATORS)}, "
-        f"but got {type(model).__name__}."
-    )
+def _plain(value: Any) -> Any:
+    """A value that JSON does not know as one that it does."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return os.fspath(value)
 
 
 def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
@@ -125,53 +124,38 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     FileFormatError
         If the file is incomplete, changed, of another kind, or not a valid model.
     """
-    return _read(path, lambda archive: READERS[archive.meta["kind"]](archive), verify)
+    return _read(path, object_of, verify)
 
 
 def load_held_model(path: str | os.PathLike[str], *, verify: bool = True) -> HeldModel:
     """Read what the estimator of a file holds, without the estimator and without scikit-learn."""
-    held: HeldModel = _read(path, held_model, verify)
-    return held
-
-
-def _read(path: str | os.PathLike[str], build: Callable[[Archive], Any], verify: bool) -> Any:
-    def checked(archive: Archive) -> Any:
-        _check_meta(archive, verify)
-        try:
-            return build(archive)
-        except FileFormatError:
-            raise
-        except ValueError as error:  # the rules of a model
-            raise FileFormatError(str(error)) from error
-
-    return read_archive(path, checked)
+    return _read(path, held_model, verify)
 
 
 def read_provenance(path: str | os.PathLike[str], *, verify: bool = True) -> dict[str, Any]:
     """What a file says about where it comes from: kind, versions, time (UTC), options, data."""
 
     def provenance(archive: Archive) -> dict[str, Any]:
-        _check_meta(archive, verify)
-        return {"kind": archive.meta["kind"], **archive.meta["provenance"]}
+        kind = expect(archive.header.get("kind"), str, "the kind of model")
+        return {"kind": kind} | expect(archive.header.get("provenance"), dict, "the provenance")
 
-    return read_archive(path, provenance)
+    return _read(path, provenance, verify)
 
 
-def _check_meta(archive: Archive, verify: bool) -> None:
-    meta = archive.meta
-    if meta.get("format") != FORMAT:
-        raise FileFormatError("its meta.json does not say that it is a Strudel model")
-    version = expect(meta.get("version"), int, "the version")
-    if version != VERSION:
-        way_out = "learn and save the model again"
-        if version > VERSION:
-            way_out = "upgrade with pip install --upgrade strudel-pc"
-        raise FileFormatError(
-            f"it has format version {version}, and Strudel {__version__} reads version {VERSION}; "
-            f"{way_out}"
-        )
-    if meta.get("kind") not in list(READERS):  # a list: the kind may be anything
-        raise FileFormatError(f"it holds an unknown kind of model, {meta.get('kind')!r}")
-    if verify and not archive.is_as_saved():
-        raise ChangedFileError("it was changed after it was saved.", ADVICE)
-    expect(meta.get("provenance"), dict, "the provenance")
+def _read(path: str | os.PathLike[str], use: Callable[[Archive], T], verify: bool) -> T:
+    """Open a file and pass its contents to `use`; every failure becomes a `FileFormatError`."""
+    try:
+        archive = Archive(path)
+        if verify and not archive.is_as_saved():
+            raise ChangedFileError("it was changed after it was saved.", ADVICE)
+        return use(archive)
+    except (ImportError, OSError):
+        raise
+    except ChangedFileError as error:
+        raise error.within(f"Cannot read a Strudel model from {path}") from None
+    except Exception as error:  # the rules of a model and of a file, and what nobody thought of
+        reason = str(error) or type(error).__name__
+        if not isinstance(error, ValueError):
+            reason = f"it is incomplete or damaged ({reason})"
+        reason = " ".join(reason.split()).rstrip(".")
+        raise FileFormatError(f"Cannot read a Strudel model from {path}: {reason}.") from error

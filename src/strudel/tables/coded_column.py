@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +19,6 @@ import numpy as np
 from strudel._names import quote
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray
 from strudel.tables.column import (
-    BIT,
     Column,
     check_possible,
     is_several,
@@ -29,11 +27,11 @@ from strudel.tables.column import (
     said_region,
     said_values,
     value_text,
+    why_not_a_column,
 )
-from strudel.tables.columns import NUMERIC, is_missing
+from strudel.tables.columns import is_missing
 from strudel.tables.density import (
     EVERYWHERE,
-    LARGEST,
     CellDistribution,
     Density,
     Pieces,
@@ -41,9 +39,6 @@ from strudel.tables.density import (
     meet,
 )
 
-KINDS = ("boolean", "category", "ordinal", "number", "date")
-_DTYPES = (*NUMERIC, "text", "categorical", "enum", "object")
-_LAST_DATE = 253_402_300_799e6  # the end of the year 9999, in microseconds since 1970
 _BLOCK = 2**16  # rows decoded at a time
 
 
@@ -260,9 +255,6 @@ def column_from_dict(content: Mapping[str, Any]) -> CodedColumn:
         (-np.inf if low is None else float(low), np.inf if high is None else float(high))
         for low, high in content["region"]
     )
-    is_ordered = all(before <= low for (_, before), (low, _) in pairwise(read["region"]))
-    if not is_ordered or not all(low < high for low, high in read["region"]):  # also if one is NaN
-        raise ValueError("The intervals of a region must be apart and in order.")
     words = content["codewords"]
     if not all(isinstance(word, str) and set(word) <= {"0", "1"} for word in words):
         raise ValueError("Codewords must be strings of 0 and 1.")
@@ -275,9 +267,9 @@ def column_from_dict(content: Mapping[str, Any]) -> CodedColumn:
 def _why_not_a_column(column: CodedColumn) -> str | None:
     """Why the parts do not fit together, or None."""
     n_values, width = len(column.labels), column.stop - column.start
-    kinds = (*KINDS, BIT)
-    if not isinstance(column.name, str) or column.kind not in kinds or column.dtype not in _DTYPES:
-        return f"it must have a name, a kind of {quote(kinds)} and a known dtype"
+    reason = why_not_a_column(column)
+    if reason is not None:
+        return reason
     if not isinstance(column.start, int) or not isinstance(column.stop, int) or width < 1:
         return "it must have at least one variable"
     if n_values < 1 or column.codewords.shape != (n_values, width):
@@ -290,42 +282,9 @@ def _why_not_a_column(column: CodedColumn) -> str | None:
         codes = np.eye(n_cells, dtype=np.uint8), np.tri(n_cells, n_cells - 1, -1, dtype=np.uint8)
         if not any(np.array_equal(column.cell_words, words) for words in codes):
             return "the cells of categories that share one must be one-hot or thermometer coded"
-    if len(column.variable_names) != width or not (
-        len(column.values) == len(column.counts) == n_values
-    ):
-        return "there must be a name for every variable, and a value and a count for every label"
-    texts = (*column.labels, *column.variable_names, column.zone or "UTC")
-    if not all(isinstance(text, str) for text in texts) or len(set(column.labels)) != n_values:
-        return "labels, names and time zone must be text, and the labels distinct"
-    if not all(isinstance(count, int) and 0 <= count < 2**53 for count in column.counts):
-        return "counts must be whole numbers, zero or more"
-    if not all(value is None or isinstance(value, str | int | float) for value in column.values):
-        return "values must be text, numbers, booleans or None"
-    if (column.dtype in ("date", "datetime")) > (column.kind == "date"):
-        return "only a column of kind 'date' holds dates"
-    types: dict[str, Any] = {"integer": int, "boolean": bool, "float": float, "text": str}
-    known = [value for value in column.values if value is not None]
-    if not all(isinstance(value, types.get(column.dtype, object)) for value in known):
-        return f"its values are not of type {column.dtype}"
-    if column.kind not in ("number", "date"):
-        return None
-    if column.kind == "date" and any(abs(value) > _LAST_DATE for value in (*known, *column.edges)):
-        return "its dates are beyond the year 9999"
-    edges = column.edges
-    if not all(isinstance(edge, float | int) and abs(edge) <= LARGEST for edge in edges):
-        return f"edges must be numbers up to {LARGEST:g}"
-    if len(edges) != n_values - 1 or any(a >= b for a, b in pairwise(edges)):
-        return "there must be one edge fewer than cells, each larger than the one before"
-    if len(column.ranges) != n_values or not all(
-        len(seen) == 2 and all(isinstance(end, float | int) and abs(end) <= LARGEST for end in seen)
-        for seen in column.ranges
-    ):
-        return f"every cell must have a range of numbers up to {LARGEST:g}"
-    is_number = [
-        isinstance(value, int | float) and not is_missing(value) for value in column.values
-    ]
-    if not all(is_number) and column.values != (None,):
-        return "the values of numbers and dates must be numbers"
+    names = column.variable_names
+    if len(names) != width or not all(isinstance(name, str) for name in names):
+        return "there must be a name for every variable"
     return None
 
 

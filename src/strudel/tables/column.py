@@ -17,6 +17,7 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -34,9 +35,20 @@ from strudel.tables.columns import (
     is_missing,
     number_text,
 )
-from strudel.tables.density import EVERYWHERE, CellDistribution, Density, Pieces, Region, meet
+from strudel.tables.density import (
+    EVERYWHERE,
+    LARGEST,
+    CellDistribution,
+    Density,
+    Pieces,
+    Region,
+    meet,
+)
 
 BIT = "bit"  # the kind of a column that is a 0/1 variable, whose mean is a probability
+KINDS = ("boolean", "category", "ordinal", "number", "date")
+DTYPES = (*NUMERIC, "text", "categorical", "enum", "object")
+LAST_DATE = 253_402_300_799e6  # the end of the year 9999, in microseconds since 1970
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,6 +262,56 @@ class Column:
         values = values if is_own else [float(value) for value in values]
         dtype = self.dtype if is_own else "float"
         return replace(self, values=tuple(values), density=density, region=(), dtype=dtype)
+
+
+def why_not_a_column(column: Column) -> str | None:
+    """Why the parts of a column do not fit together, or None."""
+    n_cells, kinds, known = column.n_cells, (*KINDS, BIT), column.values
+    if not isinstance(column.name, str) or column.kind not in kinds or column.dtype not in DTYPES:
+        return f"it must have a name, a kind of {quote(kinds)} and a known dtype"
+    texts = (*column.labels, column.zone or "UTC")
+    if not all(isinstance(text, str) for text in texts) or len(set(column.labels)) != n_cells:
+        return "labels and time zone must be text, and the labels distinct"
+    if n_cells < 1 or len(column.values) != n_cells or len(column.counts) not in (0, n_cells):
+        return "there must be a value and a count for every label"
+    if not all(isinstance(count, int) and 0 <= count < 2**53 for count in column.counts):
+        return "counts must be whole numbers, zero or more"
+    if not all(value is None or isinstance(value, str | int | float) for value in known):
+        return "values must be text, numbers, booleans or None"
+    if (column.dtype in ("date", "datetime")) > (column.kind == "date"):
+        return "only a column of kind 'date' holds dates"
+    types: dict[str, Any] = {"integer": int, "boolean": bool, "float": float, "text": str}
+    known = tuple(value for value in known if value is not None)
+    if not all(isinstance(value, types.get(column.dtype, object)) for value in known):
+        return f"its values are not of type {column.dtype}"
+    region = column.region
+    if not all(low < high for low, high in region) or not all(  # also if one is NaN
+        before <= low for (_, before), (low, _) in pairwise(region)
+    ):
+        return "the intervals of a region must be apart and in order"
+    return _why_not_numeric(column, known) if column.is_numeric else None
+
+
+def _why_not_numeric(column: Column, known: tuple[Any, ...]) -> str | None:
+    """The same for what only numbers and dates have."""
+    edges = column.edges
+    if column.kind == "date" and any(abs(value) > LAST_DATE for value in (*known, *edges)):
+        return "its dates are beyond the year 9999"
+    if not all(isinstance(edge, float | int) and abs(edge) <= LARGEST for edge in edges):
+        return f"edges must be numbers up to {LARGEST:g}"
+    if len(edges) != column.n_cells - 1 or any(a >= b for a, b in pairwise(edges)):
+        return "there must be one edge fewer than cells, each larger than the one before"
+    if len(column.ranges) != column.n_cells or not all(
+        len(seen) == 2 and all(isinstance(end, float | int) and abs(end) <= LARGEST for end in seen)
+        for seen in column.ranges
+    ):
+        return f"every cell must have a range of numbers up to {LARGEST:g}"
+    is_number = [
+        isinstance(value, int | float) and not is_missing(value) for value in column.values
+    ]
+    if not all(is_number) and column.values != (None,):
+        return "the values of numbers and dates must be numbers"
+    return None
 
 
 def bit_column(name: str) -> Column:

@@ -146,19 +146,28 @@ class Pieces:
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> Pieces:
         """The pieces that `to_dict` gave; a `ValueError` if they are none."""
-        bounds, mass = (_floats(content[name]) for name in ("bounds", "mass"))
-        scale, (step,) = _floats(content["scale"]), _floats([content["step"]])
-        if len(mass) != len(bounds) + 1 or len(bounds) < 1 or np.any(np.diff(bounds) <= 0.0):
-            raise ValueError("Pieces of a density need increasing bounds and a mass for each.")
-        if np.any(mass < 0.0) or len(scale) != 2 or np.any(scale <= 0.0) or step < 0.0:
-            raise ValueError("Masses, scales and step of a density must not be negative.")
-        widths = np.array([scale[0], *np.diff(bounds), scale[1]])
-        with np.errstate(over="ignore"):
-            if not np.isfinite(mass / widths).all():
-                raise ValueError("Pieces of a density must not be narrower than floats allow.")
-        if step and np.any(np.abs(bounds / step - np.rint(bounds / step)) > ROUNDING):
-            raise ValueError("Bounds of pieces on a lattice must be points of it.")
-        return Pieces(bounds, mass, (float(scale[0]), float(scale[1])), float(step))
+        bounds, mass, scale = (_floats(content[name]) for name in ("bounds", "mass", "scale"))
+        made = Pieces(bounds, mass, tuple(scale.tolist()), *_floats([content["step"]]).tolist())
+        return _sound(made, why_not_pieces(made))
+
+
+def why_not_pieces(pieces: Pieces) -> str | None:
+    """Why numbers are no pieces, or None."""
+    bounds, mass, scale, step = pieces.bounds, pieces.mass, pieces.scale, pieces.step
+    for values in (bounds, mass, np.array([*scale, step])):
+        if not _are_floats(values):
+            return f"A density is made of lists of numbers up to {10.0 * LARGEST:g}"
+    if len(mass) != len(bounds) + 1 or len(bounds) < 1 or np.any(np.diff(bounds) <= 0.0):
+        return "Pieces of a density need increasing bounds and a mass for each"
+    if np.any(mass < 0.0) or len(scale) != 2 or min(scale) <= 0.0 or step < 0.0:
+        return "Masses, scales and step of a density must not be negative"
+    widths = np.array([scale[0], *np.diff(bounds), scale[1]])
+    with np.errstate(over="ignore"):
+        if not np.isfinite(mass / widths).all():
+            return "Pieces of a density must not be narrower than floats allow"
+        if step and not np.all(np.abs(bounds / step - np.rint(bounds / step)) <= ROUNDING):
+            return "Bounds of pieces on a lattice must be points of it"
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,21 +237,35 @@ class Density:
     def from_dict(content: Mapping[str, Any]) -> Density:
         """The density that `to_dict` gave; a `ValueError` if it is none."""
         point, mass, seen = (_floats(content[name]) for name in ("point", "point_mass", "seen"))
-        decimals = content["decimals"]
-        if len(point) != len(mass) or np.any(np.diff(point) <= 0.0) or np.any(mass < 0.0):
-            raise ValueError("Points of a density must increase, with a mass for each.")
-        is_count = isinstance(decimals, int) and 0 <= decimals <= FLOAT_DECIMALS
-        if len(seen) != 2 or seen[0] > seen[1] or not (decimals is None or is_count):
-            raise ValueError("A density has a smallest and a largest value, and decimals.")
-        (unit,) = _floats([content["unit"]])
-        if not unit >= TINIEST:
-            raise ValueError("The unit of a density must be above zero.")
         parts = tuple(Pieces.from_dict(part) for part in content["parts"])
-        total = mass.sum() + sum(part.mass.sum() for part in parts)
-        if not parts or abs(total - 1.0) > ROUNDING:
-            raise ValueError(f"The masses of a density add up to {total:g}, not to 1.")
-        ends = float(seen[0]), float(seen[1])
-        return Density(point, mass, parts, ends, decimals, float(unit))
+        (unit,) = _floats([content["unit"]]).tolist()
+        made = Density(point, mass, parts, tuple(seen.tolist()), content["decimals"], unit)
+        return _sound(made, why_not_a_density(made))
+
+
+def why_not_a_density(density: Density) -> str | None:
+    """Why numbers are no density, or None; the parts are sound."""
+    point, mass, seen, decimals = density.point, density.point_mass, density.seen, density.decimals
+    for values in (point, mass, np.array([*seen, density.unit])):
+        if not _are_floats(values):
+            return f"A density is made of lists of numbers up to {10.0 * LARGEST:g}"
+    if len(point) != len(mass) or np.any(np.diff(point) <= 0.0) or np.any(mass < 0.0):
+        return "Points of a density must increase, with a mass for each"
+    is_count = type(decimals) is int and 0 <= decimals <= FLOAT_DECIMALS
+    if len(seen) != 2 or seen[0] > seen[1] or not (decimals is None or is_count):
+        return "A density has a smallest and a largest value, and decimals"
+    if not density.unit >= TINIEST:
+        return "The unit of a density must be above zero"
+    total = mass.sum() + sum(part.mass.sum() for part in density.parts)
+    if not density.parts or abs(total - 1.0) > ROUNDING:
+        return f"The masses of a density add up to {total:g}, not to 1"
+    return None
+
+
+def _sound(made: Any, problem: str | None) -> Any:
+    if problem is not None:
+        raise ValueError(f"{problem}.")
+    return made
 
 
 def density_of_points(points: Sequence[float]) -> Density:
@@ -254,10 +277,13 @@ def density_of_points(points: Sequence[float]) -> Density:
 
 
 def _floats(values: Any) -> FloatArray:
-    found = np.array(values, dtype=np.float64)
-    if found.ndim != 1 or not (np.abs(found) <= 10.0 * LARGEST).all():  # tails reach further
-        raise ValueError(f"A density is made of lists of numbers up to {10.0 * LARGEST:g}.")
-    return found
+    return np.array(values, dtype=np.float64)
+
+
+def _are_floats(values: FloatArray) -> bool:
+    return values.ndim == 1 and bool(
+        (np.abs(values) <= 10.0 * LARGEST).all()
+    )  # tails reach further
 
 
 # Learning

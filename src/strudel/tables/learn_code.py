@@ -29,8 +29,8 @@ from strudel.tables.choose_cells import (
     tail_edges,
     uniform_edges,
 )
-from strudel.tables.coded_column import KINDS, CodedColumn
-from strudel.tables.column import BIT, Column, has_one_value_per_cell
+from strudel.tables.coded_column import CodedColumn
+from strudel.tables.column import BIT, KINDS, Column, has_one_value_per_cell
 from strudel.tables.columns import (
     NUMERIC,
     RawColumn,

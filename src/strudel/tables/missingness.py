@@ -228,16 +228,13 @@ class Missingness:
         for one in content["rules"]:
             _check_fields(one, MissingRule)
             intervals = tuple(tuple(ends) for ends in one["intervals"])
-            if not all(len(ends) == 2 and all(map(_is_bound, ends)) for ends in intervals):
-                raise ValueError("The intervals of a rule for missing values must have two bounds.")
             made = MissingRule(**{**one, "values": tuple(one["values"]), "intervals": intervals})
-            _check_rates((made.rate, made.rate_elsewhere))
-            rules.append(made)
+            rules.append(_sound(made))
         rates = []
         for one in content["rates"]:
             _check_fields(one, MissingRates)
-            _check_rates(one["rates"])
-            rates.append(MissingRates(one["column"], one["because_of"], tuple(one["rates"])))
+            made_rates = MissingRates(one["column"], one["because_of"], tuple(one["rates"]))
+            rates.append(_sound(made_rates))
         return Missingness(tuple(rules), tuple(rates))
 
 
@@ -249,9 +246,26 @@ def _check_fields(content: Mapping[str, Any], kind: type) -> None:
             raise ValueError(f"{name!r} of what is known about missing values must be text.")
 
 
-def _check_rates(rates: Sequence[Any]) -> None:
-    if not rates or not all(isinstance(one, int | float) and 0.0 <= one <= 1.0 for one in rates):
-        raise ValueError("Rates of missing values must be between 0 and 1.")
+def why_not_rates(one: MissingRule | MissingRates) -> str | None:
+    """Why what is known about missing values cannot be, or None."""
+    intervals: tuple[Any, ...] = ()
+    if isinstance(one, MissingRule):
+        rates: tuple[float, ...] = (one.rate, one.rate_elsewhere)
+        intervals = one.intervals
+    else:
+        rates = one.rates
+    if not rates or not all(isinstance(own, int | float) and 0.0 <= own <= 1.0 for own in rates):
+        return "Rates of missing values must be between 0 and 1"
+    if not all(len(ends) == 2 and all(map(_is_bound, ends)) for ends in intervals):
+        return "The intervals of a rule for missing values must have two bounds"
+    return None
+
+
+def _sound(made: Any) -> Any:
+    problem = why_not_rates(made)
+    if problem is not None:
+        raise ValueError(f"{problem}.")
+    return made
 
 
 def _is_bound(end: Any) -> bool:

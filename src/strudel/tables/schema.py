@@ -160,6 +160,18 @@ def bit_columns(names: Sequence[str], container: str = "numpy") -> Columns:
     return Columns(tuple(map(bit_column, names)), container)
 
 
+def why_not_columns(columns: Columns) -> str | None:
+    """Why these are not the columns of one table, or None."""
+    names = columns.names + columns.left_out
+    if not columns.columns or len(set(names)) < len(names):
+        return "there must be at least one column, and no two of one name"
+    if columns.unknown not in ("warn", "missing", "error"):
+        return "what becomes of unknown values must be one of warn, missing and error"
+    if any(column.is_numeric and column.density is None for column in columns):
+        return "a column of numbers has no density"
+    return None
+
+
 def _far(column: Column, raw: RawColumn) -> tuple[str, Any, int, str] | None:
     """The first number of a column that is far outside the range at fit, if one is."""
     is_asked = column.is_numeric and raw.values.dtype == np.float64
