@@ -49,7 +49,7 @@ def test_active_edges_of_a_row_are_red():
     # The same ten lines that plot_circuit draws in red.
     assert text.count("color=red, fontcolor=red") == 10
     assert 'label="0.6", color=red' in text
-    with pytest.raises(ValueError, match="row must hold"):
+    with pytest.raises(ValueError, match="row has 2"):
         to_dot(figure_1_circuit(), row=[1, 0])
     with pytest.raises(ValueError, match="Only a circuit"):
         to_dot(Vtree.from_nested((0, 1)), row=[1, 0])

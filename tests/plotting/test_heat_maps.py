@@ -7,11 +7,12 @@ import pytest
 
 import oracle
 from artists import artist, labels
-from strudel import Strudel
+from strudel import Strudel, marginal_probabilities
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.plotting.heat_maps import plot_components, plot_dependencies, plot_images
 from strudel.queries.column_pairs import column_pairs
+from strudel.queries.given import circuit_of
 
 
 def joint():
@@ -90,9 +91,15 @@ def test_of_many_components_the_heaviest_are_drawn_and_the_others_together(ax):
     assert ax.get_ylabel() == f"the {n_heaviest} heaviest of 1,500 components"
 
 
-def test_a_single_circuit_is_refused(ax):
-    with pytest.raises(TypeError, match="plot_marginals"):
-        plot_components(figure_1_circuit(), ax=ax)
+def test_a_single_circuit_is_one_band_and_a_table_has_a_field_per_value(ax):
+    rows = [["red", 1], ["green", 20], ["blue", 30], ["red", 4]] * 30
+    model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
+    plot_components(model, ax=ax)
+    found = marginal_probabilities(model)
+    order = circuit_of(model).vtree.order
+    expected = [np.ravel(list(found[f"x{place}"].values())) for place in order]
+    assert np.allclose(artist(ax, "components").get_array(), np.concatenate(expected))
+    assert [label.get_text() for label in ax.get_xticklabels()] == [f"x{place}" for place in order]
 
 
 def test_every_row_becomes_an_image_of_its_shape_in_reading_order(ax):

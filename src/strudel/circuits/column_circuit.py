@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from strudel._display import Shown
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import LARGEST_LOG, starts
 from strudel.circuits.mixture import WEIGHT_TOLERANCE
@@ -22,7 +23,7 @@ from strudel.trees.vtree import Vtree
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnCircuit:
+class ColumnCircuit(Shown):
     """A probabilistic circuit over the columns of a table.
 
     Nodes are numbered from the leaves, by their columns, to the sums, by their vtree nodes; so

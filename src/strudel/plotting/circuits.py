@@ -1,27 +1,23 @@
 """Drawings of circuits: small ones node by node, large ones as an overview.
 
-In:  a `Circuit` of any size, or a model that has one; a row of which the edges it takes are red.
+In:  a `ColumnCircuit` of any size, or a model that has one; a row of which the edges it takes are
+     red.
 Out: the axes.
 
 The overview is the vtree with a disc on every node for the edges there. All discs together always
-have about the same area, so that they do not overlap. The discs of a column of a table are one:
-what lies inside a column is its code.
+have about the same area, so that they do not overlap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.drawing_layout import CircuitLayout, layout_circuit
-from strudel.circuits.flows import dense_flows
-from strudel.circuits.mixture import Mixture
+from strudel._types import FloatArray, IntArray
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.walks import component_logs
 from strudel.data.argument_checks import check_choice
-from strudel.data.validation import check_evidence
 from strudel.plotting.canvas import (
     Palette,
     axes_or_current,
@@ -34,8 +30,17 @@ from strudel.plotting.canvas import (
     write_box,
     write_caption,
 )
-from strudel.plotting.trees import MAX_STEPS, draw_vtree, place_vtree, shown_vtree
-from strudel.queries.model import Model, model_of, structure_of
+from strudel.plotting.layout import (
+    LOST,
+    CircuitLayout,
+    Taken,
+    drawn_circuit,
+    layout_circuit,
+    taken_by,
+)
+from strudel.plotting.trees import MAX_STEPS, draw_vtree, place_vtree
+from strudel.queries.given import circuit_of, component_posterior
+from strudel.tables.evidence import evidence_of, nothing_known
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,15 +61,16 @@ def plot_circuit(
 ) -> Axes:
     """Draw a circuit: every node of a small one, an overview of a large one.
 
-    Node by node, literals are on the left, the root on the right, and parameters on the edges. The
-    overview is a map: the vtree with a disc on every node, whose area is its number of edges.
+    Node by node, literals are on the left, the root on the right, and parameters on the edges; a
+    leaf over the values of a column of a table is a box. The overview is a map: the vtree with a
+    disc on every node, whose area is its number of edges.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        Of any size. Of a mixture, the structure is drawn without parameters; with a row, the
-        component that is most responsible for it.
-    row : array-like of shape (n_vars,) or dict, optional
+    model : Circuit or fitted estimator
+        Of any size. Of several components, the structure is drawn without parameters; with a row,
+        the component that is most responsible for it.
+    row : array-like of shape (n_columns,) or dict, optional
         A fully observed row, whose active edges and literals are drawn in red. On a map, names
         have its values, and discs show how much of its log-likelihood the row loses at each node.
     ax : matplotlib.axes.Axes, optional
@@ -79,23 +85,24 @@ def plot_circuit(
     >>> ax = plot_circuit(figure_1_circuit(), row=[1, 0, 1, 0], ax=Figure().add_subplot())
     """
     check_choice("detail", detail, ("auto", "nodes", "map"))
-    found = model_of(model)
-    values = None if row is None else checked_row(found, row)
-    circuit, has_parameters, about = _circuit_to_draw(found, values)
-    if detail == "nodes" and circuit.n_edges > MAX_EDGES:
+    found = circuit_of(model)
+    cells = None if row is None else checked_row(found, row)
+    circuit, has_parameters, about = circuit_to_draw(found, cells)
+    drawn = drawn_circuit(circuit)
+    if detail == "nodes" and drawn.n_edges > MAX_EDGES:
         raise ValueError(
             f"detail='nodes' is readable up to {MAX_EDGES} edges, but the circuit has "
-            f"{circuit.n_edges:,}. Use detail='map', which draws any size, or to_dot(circuit) for "
+            f"{drawn.n_edges:,}. Use detail='map', which draws any size, or to_dot(circuit) for "
             "Graphviz."
         )
-    is_active = None if values is None else active_edges(circuit, values)
+    taken = None if cells is None else taken_by(circuit, cells)
     ax = axes_or_current(ax)
     ax.set_axis_off()
-    layout = layout_circuit(circuit) if detail != "map" and circuit.n_edges <= MAX_EDGES else None
+    layout = layout_circuit(drawn) if detail != "map" and drawn.n_edges <= MAX_EDGES else None
     if layout is None or (detail == "auto" and _row_height(ax, layout) < ROW):
-        draw_map(ax, circuit, values, is_active, about)
+        draw_map(ax, circuit, cells, taken, about)
         return ax
-    _draw_nodes(ax, layout, is_active, has_parameters)
+    _draw_nodes(ax, layout, None if taken is None else drawn.is_taken(taken), has_parameters)
     if about:
         write_caption(ax, about)
     return ax
@@ -103,30 +110,30 @@ def plot_circuit(
 
 def size_of_nodes(model: Any) -> tuple[float, float] | None:
     """Inches in which a circuit can be drawn node by node; None if it is too large for that."""
-    circuit = structure_of(model_of(model))
-    if circuit.n_edges > MAX_EDGES:
+    drawn = drawn_circuit(circuit_of(model))
+    if drawn.n_edges > MAX_EDGES:
         return None
-    layout = layout_circuit(circuit)
+    layout = layout_circuit(drawn)
     height = (layout.height + 4.0) * GOOD_ROW / 72
     return (
         (max(10.0, (layout.width + 3.0) * COLUMN), max(6.0, height)) if height < HIGHEST else None
     )
 
 
-def _circuit_to_draw(model: Circuit | Mixture, row: np.ndarray | None) -> tuple[Circuit, bool, str]:
+def circuit_to_draw(
+    circuit: ColumnCircuit, cells: IntArray | None
+) -> tuple[ColumnCircuit, bool, str]:
     """The circuit, whether its parameters are those of the model, and what to say of it."""
-    if isinstance(model, Circuit):
-        return model, True, ""
-    if model.n_components == 1:
-        return model.component(0), True, ""
-    if row is None:
-        return model.structure, False, f"the structure of {model.n_components:,} components"
-    from strudel.queries.mixture_likelihood import rows_responsibilities
-
-    shares = rows_responsibilities(model, row[np.newaxis].astype(np.float64))[0]
-    most = int(shares.argmax())
-    about = f"component {most} of {model.n_components:,}, with responsibility {shares[most]:.0%}"
-    return model.component(most), True, about
+    k = circuit.n_components
+    if k == 1:
+        return circuit, True, ""
+    if cells is None:
+        return circuit, False, f"the structure of {k:,} components"
+    rows = nothing_known(circuit.columns).with_cells(dict(enumerate(cells[:, np.newaxis])))
+    shares = component_posterior(circuit, component_logs(circuit, rows))[0]
+    most = int(np.argmax(shares))
+    about = f"component {most} of {k:,}, with responsibility {shares[most]:.0%}"
+    return circuit.components(np.array([most])), True, about
 
 
 def _row_height(ax: Axes, layout: CircuitLayout) -> float:
@@ -189,7 +196,7 @@ def _write_parameters(
     for line in np.flatnonzero(~np.isnan(layout.line_theta)):
         start, end = layout.line_start[line], layout.line_end[line]
         share = 0.66  # nearer to the sum, where lines of different sums do not cross yet
-        if layout.mark_kind[start] == "literal":
+        if layout.mark_kind[start] == "input":
             share = from_literals[0 if line in steep else 1]
         text = ax.text(
             layout.mark_x[start] * (1 - share) + layout.mark_x[end] * share,
@@ -211,7 +218,7 @@ def _steepest_from_literals(layout: CircuitLayout) -> set[int]:
     steepest: dict[int, int] = {}
     for line in np.flatnonzero(~np.isnan(layout.line_theta)).tolist():
         end = int(layout.line_end[line])
-        if layout.mark_kind[layout.line_start[line]] == "literal" and (
+        if layout.mark_kind[layout.line_start[line]] == "input" and (
             end not in steepest or rise[line] > rise[steepest[end]]
         ):
             steepest[end] = line
@@ -258,7 +265,7 @@ def _draw_marks(
         ax.scatter(x, y, s=size, marker=inside, color=[colours.ink], linewidths=0.8, zorder=4)
     written = sorted(set(layout.mark_label) - {""})
     short_of = dict(zip(written, short_labels(written), strict=True))
-    for mark in np.flatnonzero(kinds == "literal"):
+    for mark in np.flatnonzero(kinds == "input"):
         x, y = layout.mark_x[mark], layout.mark_y[mark]
         label = short_of[layout.mark_label[mark]]
         box = write_box(ax, x, y, label, literal_size, colours, "right")
@@ -277,29 +284,26 @@ SMALLEST = 1.0  # visible area, in square points
 
 def draw_map(
     ax: Axes,
-    circuit: Circuit,
-    row: ByteArray | None,
-    is_active: np.ndarray | None,
+    circuit: ColumnCircuit,
+    cells: IntArray | None,
+    taken: Taken | None,
     about: str = "",
 ) -> None:
     """Draw the vtree with a disc on every node, and a legend that says what is seen.
 
-    Areas are numbers of edges; with a row and its active edges, in red, what the row loses at each
+    Areas are numbers of edges; with a row and what it takes, in red, what the row loses at each
     node, and its values behind the names. `about` is said of the circuit.
     """
-    vtree, names, nodes = shown_vtree(circuit)
+    vtree, columns = circuit.vtree, circuit.columns
     values = None
-    if row is None or is_active is None:
+    if cells is None or taken is None:
         amount, words = edges_by_vtree(circuit), "edges at a vtree node"
-        title = (
-            f"Overview of {circuit.n_edges:,} edges: the vtree, with a disc for those of each node"
-        )
+        title = f"Overview of {circuit.size:,} edges: the vtree, with a disc for those of each node"
     else:
-        amount = nats_by_vtree(circuit, is_active)
+        amount = nats_by_vtree(circuit, taken)
         words = f"nats lost at a vtree node, {amount.sum():.3g} in all"
         title = "Overview: the vtree, with a disc for what is unusual about the row at each node"
-        values = values_of(circuit, row, vtree.n_vars)
-    amount = np.bincount(nodes, amount, vtree.n_nodes).astype(np.float64)
+        values = [own.labels[cell] for own, cell in zip(columns, cells.tolist(), strict=True)]
     width, height = size_in_points(ax)
     most, total = float(amount.max()), float(amount.sum())
     scale = min(INKED / total, LARGEST / most) * width * height if most > 0 else 1.0
@@ -308,8 +312,8 @@ def draw_map(
         scale = min(scale, (0.9 * width / vtree.n_vars) ** 2 / at_leaves)
     area = np.maximum(amount * scale, SMALLEST)
     leaf_radius = float(np.sqrt(area[vtree.var_leaf].max()) / 2)
-    colours = draw_vtree(ax, vtree, names, 2.0 + leaf_radius, values)
-    colour = colours.blue if is_active is None else colours.red
+    colours = draw_vtree(ax, vtree, columns.names, 2.0 + leaf_radius, values)
+    colour = colours.blue if taken is None else colours.red
     x, y = place_vtree(vtree)
     drawn = np.argsort(-amount, kind="stable")  # small discs lie on large ones
     drawn = drawn[amount[drawn] > 0]
@@ -330,31 +334,24 @@ def draw_map(
         _write_sizes(ax, most, scale, words, title, colour, colours)
 
 
-def values_of(circuit: Circuit, row: ByteArray, n_leaves: int) -> list[str]:
-    """The value of every variable, or of every column of a table if those are the leaves."""
-    code = circuit.table_code
-    if code is None or n_leaves != len(code.columns):
-        return [str(value) for value in row.tolist()]
-    bits = row.astype(np.float64)[np.newaxis]
-    return [
-        column.labels[int(column.nearest(bits[:, column.start : column.stop])[0])]
-        for column in code.columns
-    ]
+def edges_by_vtree(circuit: ColumnCircuit) -> FloatArray:
+    """How many edges every vtree node has, those of leaves as the paper counts them."""
+    n_nodes = circuit.vtree.n_nodes
+    is_cell = np.any(circuit.leaf_log_p > -np.inf, axis=1)
+    n_cells = np.add.reduceat(is_cell, circuit.leaf_first[:-1])
+    at = circuit.node_vtree[: circuit.n_leaves]
+    found = np.bincount(at, np.where(n_cells > 1, n_cells, 0), n_nodes)
+    return np.asarray(found + np.bincount(circuit.sum_vtree, np.diff(circuit.sum_edges), n_nodes))
 
 
-def edges_by_vtree(circuit: Circuit) -> FloatArray:
-    """How many edges the sums of every vtree node have."""
-    places = circuit.node_vtree[circuit.edge_parent]
-    return np.bincount(places, minlength=circuit.vtree.n_nodes).astype(np.float64)
-
-
-def nats_by_vtree(circuit: Circuit, is_active: np.ndarray) -> FloatArray:
+def nats_by_vtree(circuit: ColumnCircuit, taken: Taken) -> FloatArray:
     """What a row loses at every vtree node: minus the logs of its parameters there."""
-    active = np.flatnonzero(is_active)
-    places = circuit.node_vtree[circuit.edge_parent[active]]
-    # Impossible edges are drawn as well.
-    lost = np.clip(-circuit.edge_log_theta[active], 0.0, 1e6)
-    return np.bincount(places, lost, circuit.vtree.n_nodes).astype(np.float64)
+    n_nodes = circuit.vtree.n_nodes
+    edges, cells = np.flatnonzero(taken.edges), np.flatnonzero(taken.cells)
+    leaf = np.searchsorted(circuit.leaf_first, cells, side="right") - 1
+    at = np.append(circuit.sum_vtree[circuit.edge_sum[edges]], circuit.node_vtree[leaf])
+    lost = np.append(-circuit.edge_log_theta[edges, 0], -circuit.leaf_log_p[cells, 0])
+    return np.asarray(np.bincount(at, np.clip(lost, 0.0, LOST), n_nodes))
 
 
 def _write_sizes(
@@ -402,23 +399,13 @@ def _write_sizes(
     legend.set_gid("sizes")
 
 
-def checked_row(model: Model, row: Any) -> ByteArray:
-    """The row, if it gives every variable: in order, by name, or in the columns of a table."""
-    n_vars = model.n_vars
-    if isinstance(row, Mapping) or model.table_code is not None:
-        values = check_evidence(row, n_vars=n_vars, feature_names=model.feature_names, name="row")
-        values = values[0] if len(values) == 1 else values
-    else:
-        values = np.asarray(row)
-    if values.shape != (n_vars,):
+def checked_row(circuit: ColumnCircuit, row: Any) -> IntArray:
+    """The cells of a row, if it gives every column: in order or by name."""
+    evidence = evidence_of(circuit.columns, row, "row")
+    if len(evidence) != 1 or not evidence.is_single_cell().all():
+        n_columns = len(circuit.columns)
         raise ValueError(
-            f"row must hold one value per variable, {n_vars} in all, but has shape {values.shape}."
+            f"row must hold one value per column, {n_columns} in all: where one is unknown, it "
+            "takes no edges."
         )
-    if not np.isin(values, (0, 1)).all():
-        raise ValueError("row must hold only 0 and 1: unknown values have no active edges.")
-    return values.astype(np.uint8)
-
-
-def active_edges(circuit: Circuit, row: ByteArray) -> AnyArray:
-    """One bool per edge: whether the row flows through it."""
-    return np.asarray(dense_flows(circuit, row[np.newaxis])[:, 0] != 0)
+    return evidence.codes[0]

@@ -1,21 +1,22 @@
 """Graphviz text for the three structures.
 
-In:  a `Vtree`, `ChowLiuTree` or `Circuit` of any size.
+In:  a `Vtree`, a `ChowLiuTree` or a `ColumnCircuit` of any size.
 Out: a string for `dot`, such as ``dot -Tsvg``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from strudel._names import names_of
-from strudel._types import NONE
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.drawing_layout import literal_name
-from strudel.plotting.circuits import active_edges, checked_row
+from strudel._types import NONE, AnyArray
+from strudel.plotting.circuits import checked_row, circuit_to_draw
+from strudel.plotting.layout import DrawnCircuit, drawn_circuit, taken_by
+from strudel.queries.given import circuit_of
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import Vtree
 
@@ -25,11 +26,12 @@ def to_dot(obj: Any, feature_names: Sequence[str] | None = None, row: Any = None
 
     Parameters
     ----------
-    obj : Vtree, ChowLiuTree, Circuit or fitted estimator of one
-        What to draw. A sum with a single edge is drawn as its product alone.
+    obj : Vtree, ChowLiuTree, Circuit or fitted estimator
+        What to draw. A sum with a single edge is drawn as its product alone; of several components
+        the structure, or with a row the most responsible one.
     feature_names : sequence of str, optional
         One per variable; a circuit's own names, or x0, x1, ..., by default.
-    row : array-like of shape (n_vars,) or dict, optional
+    row : array-like of shape (n_columns,) or dict, optional
         A fully observed row, whose active edges in a circuit are drawn in red.
 
     Examples
@@ -45,30 +47,32 @@ def to_dot(obj: Any, feature_names: Sequence[str] | None = None, row: Any = None
       n2 -> n1 [arrowhead=none];
     }
     """
-    obj = getattr(obj, "circuit_", obj)
+    is_tree = isinstance(obj, Vtree | ChowLiuTree)
     names = None if feature_names is None else tuple(map(str, feature_names))
-    n_vars = getattr(obj, "n_vars", 0)
+    n_vars = obj.n_vars if is_tree else len(circuit_of(obj).columns)
     if names is not None and len(names) != n_vars:
         raise ValueError(f"There are {len(names)} feature names for {n_vars} variables.")
-    if row is not None and not isinstance(obj, Circuit):
+    if not is_tree:
+        whole = circuit_of(obj)
+        if names is not None:
+            columns = zip(whole.columns, names, strict=True)
+            named = tuple(replace(column, name=name) for column, name in columns)
+            whole = whole.with_columns(replace(whole.columns, columns=named))
+        cells = None if row is None else checked_row(whole, row)
+        circuit, has_parameters, _ = circuit_to_draw(whole, cells)
+        drawn = drawn_circuit(circuit)
+        is_active = np.zeros(drawn.n_edges, dtype=bool)
+        if cells is not None:
+            is_active = drawn.is_taken(taken_by(circuit, cells))
+        kind, lines = "circuit", _circuit_lines(drawn, is_active, has_parameters)
+    elif row is not None:
         raise ValueError(
             f"Only a circuit can show the active edges of a row, not a {type(obj).__name__}."
         )
-    if isinstance(obj, Circuit):
-        is_active = np.zeros(obj.n_edges, dtype=bool)
-        if row is not None:
-            is_active = active_edges(obj, checked_row(obj, row))
-        kind = "circuit"
-        lines = _circuit_lines(obj if names is None else obj.with_names(names), is_active)
     elif isinstance(obj, Vtree):
         kind, lines = "vtree", _vtree_lines(obj, names)
-    elif isinstance(obj, ChowLiuTree):
-        kind, lines = "chow_liu_tree", _chow_liu_lines(obj, names)
     else:
-        raise TypeError(
-            f"to_dot draws a Vtree, a ChowLiuTree or a Circuit, not a {type(obj).__name__}. "
-            "For a mixture, pass one component(c) or its structure."
-        )
+        kind, lines = "chow_liu_tree", _chow_liu_lines(obj, names)
     return "\n".join([f"digraph {kind} {{", *(f"  {line};" for line in lines), "}"])
 
 
@@ -97,7 +101,9 @@ def _chow_liu_lines(tree: ChowLiuTree, names: tuple[str, ...] | None) -> Iterato
             yield f"x{parent} -> x{var}"
 
 
-def _circuit_lines(circuit: Circuit, is_active: np.ndarray) -> Iterator[str]:
+def _circuit_lines(
+    circuit: DrawnCircuit, is_active: AnyArray, has_parameters: bool
+) -> Iterator[str]:
     """Nodes are n0, n1, ...; the product of edge e is `e<e>`; lines run from inputs to the root."""
     width = np.diff(circuit.node_edges)
     first = circuit.node_edges
@@ -106,21 +112,20 @@ def _circuit_lines(circuit: Circuit, is_active: np.ndarray) -> Iterator[str]:
     yield "edge [arrowhead=none, fontsize=9]"
     used = np.unique(np.concatenate([circuit.edge_left, circuit.edge_right, [circuit.root]]))
     for node in used[used != NONE].tolist():
-        if node < 2 * circuit.n_vars:
-            name = quote(literal_name(circuit, node))
+        if node < circuit.n_inputs:
+            name = quote(circuit.label[node])
             yield f"n{node} [shape=box, fixedsize=false, height=0.25, label={name}]"
-        elif not _is_plain_product(circuit, node):
+        elif width[node] > 1:
             yield f'n{node} [label="⊕"]'
 
     def output_of(node: int) -> str:
-        is_product = node >= 2 * circuit.n_vars and _is_plain_product(circuit, node)
-        return f"e{first[node]}" if is_product else f"n{node}"
+        return f"e{first[node]}" if width[node] == 1 else f"n{node}"  # it makes no choice
 
-    theta = circuit.theta
     for edge, parent in enumerate(circuit.edge_parent.tolist()):
         left, right = int(circuit.edge_left[edge]), int(circuit.edge_right[edge])
         red = "color=red, fontcolor=red" if is_active[edge] else ""
-        weight = ", ".join(filter(None, (f'label="{theta[edge]:.3g}"', red)))
+        parameter = f'label="{circuit.theta[edge]:.3g}"' if has_parameters else ""
+        weight = ", ".join(filter(None, (parameter, red)))
         if right == NONE:
             yield f"n{left} -> n{parent} [{weight}]"
             continue
@@ -129,9 +134,3 @@ def _circuit_lines(circuit: Circuit, is_active: np.ndarray) -> Iterator[str]:
             yield f"{output_of(child)} -> e{edge}" + (f" [{red}]" if red else "")
         if width[parent] > 1:
             yield f"e{edge} -> n{parent} [{weight}]"
-
-
-def _is_plain_product(circuit: Circuit, node: int) -> bool:
-    """Whether a sum has one edge, to a product: it makes no choice."""
-    first, last = circuit.node_edges[node : node + 2]
-    return bool(last - first == 1 and circuit.edge_right[first] != NONE)

@@ -1,7 +1,7 @@
-"""Fields of colours: the components of a mixture, dependencies of columns, rows as small images.
+"""Fields of colours: components, dependencies of columns, rows as small images.
 
 In:  a model, or rows with one pixel per variable.
-Out: the axes. Variables of a model are in the order of the vtree, which puts related ones side by
+Out: the axes. Columns of a model are in the order of the vtree, which puts related ones side by
      side.
 """
 
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._names import names_of
-from strudel._types import AnyArray, FloatArray
-from strudel.algebra.evidence import takes_evidence
-from strudel.circuits.mixture import Mixture
+from strudel._types import FloatArray
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.walks import leaf_flows, leaf_rows
 from strudel.plotting.canvas import (
     Palette,
     axes_or_current,
@@ -28,10 +27,10 @@ from strudel.plotting.canvas import (
     text_width,
 )
 from strudel.plotting.marginals import one_question
-from strudel.plotting.trees import shown_vtree
 from strudel.queries.column_pairs import Correlations, column_pairs
-from strudel.queries.marginals import marginal_probabilities, pair_probabilities
-from strudel.queries.model import Model, model_of
+from strudel.queries.given import circuit_of
+from strudel.queries.marginals import pair_probabilities
+from strudel.tables.evidence import nothing_known
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,15 +40,16 @@ if TYPE_CHECKING:
 LINE = 9.0  # points of height that a component and its label need
 
 
-def plot_components(mixture: Any, ax: Axes | None = None) -> Axes:
-    """Draw a mixture: one band per component, as high as its weight, coloured by its marginals.
+def plot_components(model: Any, ax: Axes | None = None) -> Axes:
+    """Draw one band per component, as high as its weight, coloured by its marginals.
 
     If bands would be too thin to read, all have the same height: the heaviest components, as many
-    as fit, and one band for the weighted mean of all others.
+    as fit, and one band for the weighted mean of all others. Columns of a table have a field for
+    each of their values.
 
     Parameters
     ----------
-    mixture : Mixture or fitted estimator of one
+    model : Circuit or fitted estimator
         Of any size.
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
@@ -64,82 +64,105 @@ def plot_components(mixture: Any, ax: Axes | None = None) -> Axes:
     >>> mixture = Mixture(circuit, log_theta, np.log([0.3, 0.7]))
     >>> ax = plot_components(mixture, ax=Figure().add_subplot())
     """
-    model = model_of(mixture)
-    if not isinstance(model, Mixture):
-        raise TypeError(
-            "plot_components draws a mixture, but this model is a single circuit. plot_marginals "
-            "draws its marginal probabilities."
-        )
+    circuit = circuit_of(model)
+    columns, order = circuit.columns, circuit.vtree.order.tolist()
+    shares = _cells_by_component(circuit)
+    if columns.are_bits:
+        shares, words = [own[:, 1:] for own in shares], "probability of 1"
+    else:
+        words = "probability"
     ax = axes_or_current(ax)
     colours = palette_of(ax)
-    order = model.vtree.order
-    bands = _bands(model, size_in_points(ax)[1])
-    columns = np.arange(model.n_vars + 1) - 0.5
-    most = float(np.nanmax(bands.ones))
+    bands = _bands(
+        np.exp(circuit.log_weight),
+        np.hstack([shares[place] for place in order]),
+        size_in_points(ax)[1],
+    )
+    n_fields = bands.shares.shape[1]
+    most = float(np.nanmax(bands.shares))
     mesh = ax.pcolormesh(
-        columns,
+        np.arange(n_fields + 1) - 0.5,
         bands.ends,
-        bands.ones[:, order],
+        bands.shares,
         cmap=_shades([colours.background, colours.blue]),
         vmin=0.0,
         vmax=most if most > 0 else 1.0,
         rasterized=True,
     )
     mesh.set_gid("components")
-    lines = ax.hlines(bands.ends[1:-1], -0.5, model.n_vars - 0.5, colors=[colours.background])
+    lines = ax.hlines(bands.ends[1:-1], -0.5, n_fields - 0.5, colors=[colours.background])
     lines.set_linewidth(1.0)
-    ax.set_xlim(-0.5, model.n_vars - 0.5)
+    ax.set_xlim(-0.5, n_fields - 0.5)
     ax.set_ylim(bands.ends[-1], 0.0)
     middle = (bands.ends[:-1] + bands.ends[1:]) / 2
     ticks = [(y, label) for y, label in zip(middle, bands.labels, strict=True) if label]
     ax.set_yticks([y for y, _ in ticks], [label for _, label in ticks], fontsize=8)
     ax.set_ylabel(bands.words)
-    names = names_of(model.n_vars, model.feature_names)
-    _write_names(ax, [names[var] for var in order])
-    _write_scale(ax, mesh, "probability of 1", colours)
+    if columns.are_bits:
+        _write_names(ax, [columns.names[place] for place in order])
+    else:
+        ends = np.cumsum([0, *(shares[place].shape[1] for place in order)]) - 0.5
+        ax.vlines(ends[1:-1], 0.0, bands.ends[-1], colors=[colours.muted], linewidth=0.8)
+        labels = short_labels([columns.names[place] for place in order], longest=22)
+        middle = (ends[:-1] + ends[1:]) / 2
+        ax.set_xticks(middle, labels, fontsize=7.0, rotation=90)
+    _write_scale(ax, mesh, words, colours)
     _without_frame(ax)
     return ax
+
+
+def _cells_by_component(circuit: ColumnCircuit) -> list[FloatArray]:
+    """The probability of every cell under every component, per column `(k, n_cells)`."""
+    nothing = nothing_known(circuit.columns)
+    _, flows = leaf_flows(circuit, leaf_rows(circuit, nothing.weights), nothing.codes)
+    ends = circuit.column_leaves
+    return [
+        np.einsum(
+            "kl,lck->kc",
+            flows[0][:, ends[place] : ends[place + 1]],
+            np.exp(circuit.leaf_table(place)),
+        )
+        for place in range(len(circuit.columns))
+    ]
 
 
 class Bands(NamedTuple):
     """Components from the top down, the heaviest first."""
 
     ends: FloatArray  # (n_bands + 1,) where each begins and ends
-    ones: FloatArray  # (n_bands, n_vars) how probable every variable is to be 1; NaN in a gap
+    shares: FloatArray  # (n_bands, n_fields) how probable every value is; NaN in a gap
     labels: list[str]  # (n_bands,) empty for a gap
     words: str  # what the bands are
 
 
-def _bands(mixture: Mixture, height: float) -> Bands:
+def _bands(weights: FloatArray, shares: FloatArray, height: float) -> Bands:
     """Bands as high as their weights, or of equal height with the lightest together last."""
-    heaviest = np.argsort(-mixture.weights, kind="stable")
-    n_bands, n_fit = mixture.n_components, max(int(height / LINE) - 3, 1)
-    is_by_weight = mixture.weights.min() * height >= LINE - 1.0
+    heaviest = np.argsort(-weights, kind="stable")
+    n_bands, n_fit = len(weights), max(int(height / LINE) - 3, 1)
+    is_by_weight = weights.min() * height >= LINE - 1.0
     if not is_by_weight and n_bands > n_fit:
         heaviest = heaviest[:n_fit]
-    weights = mixture.weights[heaviest]
-    parts = [marginal_probabilities(mixture.component(int(c))) for c in heaviest]
-    ones = np.stack([np.asarray(part) for part in parts])
-    labels = [f"{c}: {_percent(weight)}" for c, weight in zip(heaviest, weights, strict=True)]
-    words = f"{mixture.n_components:,} components, by weight"
-    high = weights if is_by_weight else np.ones(len(weights))
-    n_others = mixture.n_components - len(heaviest)
+    own = weights[heaviest]
+    drawn = shares[heaviest]
+    labels = [f"{c}: {_percent(weight)}" for c, weight in zip(heaviest, own, strict=True)]
+    words = f"{n_bands:,} components, by weight" if n_bands > 1 else "a single component"
+    high = own if is_by_weight else np.ones(len(own))
+    n_others = n_bands - len(heaviest)
     if n_others:
-        rest = 1.0 - weights.sum()
-        others = (np.asarray(marginal_probabilities(mixture)) - weights @ ones) / rest
-        gap = np.full(mixture.n_vars, np.nan)
-        ones = np.vstack([ones, gap, np.clip(others, 0.0, 1.0)])
+        rest = 1.0 - own.sum()
+        others = (weights @ shares - own @ drawn) / rest
+        gap = np.full(shares.shape[1], np.nan)
+        drawn = np.vstack([drawn, gap, np.clip(others, 0.0, 1.0)])
         labels += ["", f"{n_others:,} others: {_percent(rest)}"]
         high = np.append(high, [0.5, 2.0])
-        words = f"the {len(heaviest)} heaviest of {mixture.n_components:,} components"
-    return Bands(np.concatenate([[0.0], np.cumsum(high)]), ones, labels, words)
+        words = f"the {len(heaviest)} heaviest of {n_bands:,} components"
+    return Bands(np.concatenate([[0.0], np.cumsum(high)]), drawn, labels, words)
 
 
 def _percent(weight: float) -> str:
     return f"{100 * weight:.0f} %" if weight >= 0.1 else f"{100 * weight:.2g} %"
 
 
-@takes_evidence("given")
 def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> Axes:
     """Draw the correlation of every two variables: blue if positive, orange if negative.
 
@@ -149,8 +172,8 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        Smooth and decomposable. All values are exact, from its pair probabilities.
+    model : Circuit or fitted estimator
+        All values are exact, from its pair probabilities.
     given : evidence in any form, as in `probability`, of one row, optional
         Nothing is known by default.
     ax : matplotlib.axes.Axes, optional
@@ -162,21 +185,21 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
     >>> from strudel.circuits import figure_1_circuit
     >>> ax = plot_dependencies(figure_1_circuit(), ax=Figure().add_subplot())
     """
-    found = model_of(model)
     asked = one_question(model, given)
+    columns, order = asked.circuit.columns, asked.circuit.vtree.order
     ax = axes_or_current(ax)
     colours = palette_of(ax)
-    if not asked.circuit.columns.are_bits:
-        pairs = column_pairs(asked.circuit, asked.evidence)
-        names, order = pairs.names, _column_order(found)
-        values, words = pairs.share, "mutual information / smaller entropy"
-        shades = _shades([colours.background, colours.blue])
-    else:
-        names, order = names_of(found.n_vars, found.feature_names), found.vtree.order
+    if columns.are_bits:
         values = _correlations(pair_probabilities(asked.circuit, asked.evidence))
         words = "correlation"
         shades = _shades([colours.orange, colours.background, colours.blue])
-    _draw_pairs(ax, [names[place] for place in order], values[np.ix_(order, order)], words, shades)
+    else:
+        values = column_pairs(asked.circuit, asked.evidence).share
+        words = "mutual information / smaller entropy"
+        shades = _shades([colours.background, colours.blue])
+    _draw_pairs(
+        ax, [columns.names[place] for place in order], values[np.ix_(order, order)], words, shades
+    )
     return ax
 
 
@@ -234,13 +257,6 @@ def _correlations(pairs: FloatArray) -> FloatArray:
     correlation = np.zeros_like(pairs)  # a known variable is correlated with nothing
     np.divide(pairs - np.outer(one, one), scale, out=correlation, where=scale > 0)
     return correlation
-
-
-def _column_order(model: Model) -> AnyArray:
-    """The columns as the vtree has them, or as they come if it takes them apart."""
-    vtree = shown_vtree(model)[0]
-    n_columns = len(model.table_code.columns) if model.table_code is not None else model.n_vars
-    return vtree.order if vtree.n_vars == n_columns else np.arange(n_columns)
 
 
 def _write_names(ax: Axes, names: Sequence[Any], is_vertical: bool = False) -> None:

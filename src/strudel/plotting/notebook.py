@@ -1,4 +1,4 @@
-"""How notebooks show circuits, mixtures, trees, histories and fitted models.
+"""How notebooks show circuits, trees, histories and fitted models.
 
 In:  one of them, of any size.
 Out: self-contained HTML: a table of sizes beside the picture that the plots of this package draw.
@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture
+from strudel._types import FloatArray
+from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.learning.progress import Record
 from strudel.plotting.canvas import new_figure, palette_of
 from strudel.plotting.circuits import plot_circuit, size_of_nodes
 from strudel.plotting.curves import plot_learning_curve
 from strudel.plotting.trees import plot_chow_liu_tree, plot_vtree
+from strudel.queries.given import circuit_of
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import Vtree
 
@@ -35,24 +36,26 @@ DPI = 110
 
 def html_of(thing: Any) -> str:
     """A table of sizes and a picture."""
+    name = type(thing).__name__
+    if not isinstance(thing, Vtree | ChowLiuTree | Record):
+        thing = circuit_of(thing)
     return (
         '<div style="display:flex;flex-wrap:wrap;gap:1.5em;align-items:flex-start">'
-        f"{_table(type(thing).__name__, _facts(thing))}{_picture(thing)}</div>"
+        f"{_table(name, _facts(thing))}{_picture(thing)}</div>"
     )
 
 
 def summary_of(estimator: Any) -> str:
     """What a fitted estimator has learned: its model, then its history; empty before `fit`."""
     parts = [getattr(estimator, name, None) for name in ("circuit_", "history_")]
-    return "".join(html_of(part) for part in parts if isinstance(part, Circuit | Mixture | Record))
+    return "".join(html_of(part) for part in parts if part is not None)
 
 
 def _picture(thing: Any) -> str:
     """The picture inside an element; nothing of a history without steps."""
     if isinstance(thing, Record) and len(thing) < 2:
         return ""
-    is_small = isinstance(thing, Circuit) and thing.n_edges <= MAX_EDGES
-    width, height = (size_of_nodes(thing) if is_small else None) or SIZE
+    width, height = (size_of_nodes(thing) if _is_small(thing) else None) or SIZE
     figure, content = new_figure(width, height), io.BytesIO()
     _draw(thing, figure.add_subplot())
     figure.savefig(content, format="png", dpi=DPI)
@@ -61,38 +64,43 @@ def _picture(thing: Any) -> str:
     return f'<img alt="" width="{shown}" src="data:image/png;base64,{data}"/>'
 
 
+def _is_small(thing: Any) -> bool:
+    """Whether it is a circuit of which every node is drawn."""
+    is_circuit = isinstance(thing, ColumnCircuit) and thing.n_components == 1
+    return is_circuit and thing.size <= MAX_EDGES
+
+
 def _draw(thing: Any, ax: Axes) -> None:
-    if isinstance(thing, Circuit):
-        plot_circuit(thing, ax=ax, detail="auto" if thing.n_edges <= MAX_EDGES else "map")
-    elif isinstance(thing, Mixture):
-        _draw_weights(thing, ax)
-    elif isinstance(thing, Vtree):
+    if isinstance(thing, Vtree):
         plot_vtree(thing, ax=ax)
     elif isinstance(thing, ChowLiuTree):
         plot_chow_liu_tree(thing, ax=ax)
-    else:
+    elif isinstance(thing, Record):
         plot_learning_curve(thing, ax)
+    elif thing.n_components > 1:
+        _draw_weights(np.exp(thing.log_weight), ax)
+    else:
+        plot_circuit(thing, ax=ax, detail="auto" if _is_small(thing) else "map")
 
 
-def _draw_weights(mixture: Mixture, ax: Axes) -> None:
+def _draw_weights(all_weights: FloatArray, ax: Axes) -> None:
     """One bar per component, the largest weight first; of more than 100, the 100 largest."""
-    weights = np.sort(mixture.weights)[::-1][:MAX_WEIGHTS]
+    weights = np.sort(all_weights)[::-1][:MAX_WEIGHTS]
     ax.bar(np.arange(len(weights)), weights, color=palette_of(ax).blue)
     ax.set_xticks([])
     ax.spines[["top", "right"]].set_visible(False)
-    is_all = len(weights) == mixture.n_components
+    is_all = len(weights) == len(all_weights)
     ax.set_title("weights" if is_all else f"the {len(weights)} largest weights")
 
 
 def _facts(thing: Any) -> dict[str, Any]:
-    if isinstance(thing, Circuit | Mixture):
+    if isinstance(thing, ColumnCircuit):
         return {
-            **({"components": thing.n_components} if isinstance(thing, Mixture) else {}),
-            "variables": thing.n_vars,
+            **({"components": thing.n_components} if thing.n_components > 1 else {}),
+            "variables" if thing.columns.are_bits else "columns": len(thing.columns),
             "nodes": thing.n_nodes,
-            "edges": thing.n_edges,
+            "edges": thing.size,
             "parameters": thing.n_parameters,
-            **({"depth": thing.depth} if isinstance(thing, Circuit) else {}),
             "vtree depth": thing.vtree.depth,
         }
     if isinstance(thing, Vtree):

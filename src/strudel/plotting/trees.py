@@ -31,10 +31,8 @@ from strudel.plotting.canvas import (
     write_box,
 )
 from strudel.queries.column_pairs import column_pairs
-from strudel.queries.model import Model, model_of
-from strudel.tables.column_codes import as_column_codes
+from strudel.queries.given import circuit_of
 from strudel.trees.chow_liu import ChowLiuTree, spanning_tree
-from strudel.trees.column_tree import column_nodes
 from strudel.trees.vtree import Vtree
 
 if TYPE_CHECKING:
@@ -50,7 +48,7 @@ def plot_vtree(
 
     Parameters
     ----------
-    vtree : Vtree, Circuit, Mixture or fitted estimator
+    vtree : Vtree, Circuit or fitted estimator
         Of any size. With more than 64 variables the leaves are in one line, the height of a node is
         the logarithm of how many are below it, and only as many names as fit are written.
     feature_names : sequence of str, optional
@@ -81,25 +79,10 @@ def vtree_and_names(
     """The vtree that something is or has, and the names of its leaves."""
     if isinstance(holder, Vtree):
         return holder, checked_names(holder.n_vars, feature_names)
-    vtree, names, _ = shown_vtree(model_of(holder))
-    return vtree, checked_names(vtree.n_vars, feature_names or names)
-
-
-def shown_vtree(model: Model) -> tuple[Vtree, tuple[str, ...], IntArray]:
-    """The vtree to draw, its names, and for every vtree node of the model the one it belongs to.
-
-    Of a table, columns are the leaves, unless the variables of one lie apart.
-    """
-    if model.table_code is not None:
-        try:
-            columns = as_column_codes(model.table_code.columns)
-            vtree, nodes = column_nodes(model.vtree, columns)
-        except ValueError:  # learned with respect_one_hot=False
-            pass
-        else:
-            return vtree, model.table_code.names, nodes
-    nodes = np.arange(model.vtree.n_nodes, dtype=np.int32)
-    return model.vtree, checked_names(model.n_vars, model.feature_names), nodes
+    circuit = circuit_of(holder)
+    return circuit.vtree, checked_names(
+        len(circuit.columns), feature_names or circuit.columns.names
+    )
 
 
 def checked_names(n_vars: int, feature_names: Sequence[str] | None) -> tuple[str, ...]:
@@ -195,7 +178,7 @@ def plot_chow_liu_tree(
 
     Parameters
     ----------
-    tree : ChowLiuTree, Circuit, Mixture or fitted estimator
+    tree : ChowLiuTree, Circuit or fitted estimator
         Of any size. A model is drawn as the tree closest to it, found from its exact pair
         probabilities, and a model of a table as one of columns. Where boxes with all names do not
         fit, there are dots, in rings around the root or in levels, and names are written as far as

@@ -6,7 +6,8 @@ import pytest
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
-from strudel.circuits.drawing_layout import layout_circuit
+from strudel.plotting.layout import drawn_circuit, layout_circuit
+from strudel.queries.given import circuit_of
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import Vtree, balanced_vtree, vtree_from_chow_liu
 
@@ -27,7 +28,7 @@ def learned_tree_circuit(n_vars=7):
     ],
 )
 def test_every_edge_has_its_lines_and_parameter_and_every_mark_its_place(make):
-    circuit = make()
+    circuit = drawn_circuit(circuit_of(make()))
     layout = layout_circuit(circuit)
     n_lines = np.bincount(layout.line_edge, minlength=circuit.n_edges)
     width = np.diff(circuit.node_edges)[circuit.edge_parent]
@@ -48,6 +49,6 @@ def test_a_literal_used_by_a_product_and_by_a_sum_is_drawn_once_for_each():
     mixed = builder.add_leaf_sum(1, 0.3)
     on, off = builder.literal(0, 1), builder.literal(0, 0)
     root = builder.add_sum([(on, builder.literal(1, 1), 0.5), (off, mixed, 0.5)])
-    layout = layout_circuit(builder.build(root))
+    layout = layout_circuit(drawn_circuit(circuit_of(builder.build(root))))
     assert layout.mark_label.count("x1") == 2
     assert layout.mark_label.count("¬x1") == 1
