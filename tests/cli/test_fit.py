@@ -16,6 +16,7 @@ from strudel.cli.fit import default_output
 from strudel.cli.main import main
 from strudel.io import read_table
 from strudel.io.model_file import read_provenance
+from strudel.queries.given import circuit_of
 
 ONE = ("--components", 1)
 SMALL = ("--components", 3, "--max-splits", 0)
@@ -56,8 +57,8 @@ def test_writes_a_model_that_scores_as_reported(fit, path, table, rows, unseen, 
     assert report["log_likelihood"] == pytest.approx({"train": train, "valid": held, "test": held})
     assert report["bits_per_dimension"]["test"] == pytest.approx(-held / math.log(2) / 5)
     assert report["n_rows"] == {"train": 120, "valid": 40, "test": 40}
-    assert (report["n_vars"], report["model"]) == (5, str(path))
-    assert report["n_edges"] == model.circuit_.n_edges
+    assert (report["n_columns"], report["model"]) == (5, str(path))
+    assert report["n_edges"] == circuit_of(model).size
     assert report["n_parameters"] == model.circuit_.n_parameters
     assert report["chosen"] == model.chosen_
     assert model.circuit_.feature_names == ("coffee", "tea", "milk", "sugar", "cake")
@@ -202,7 +203,7 @@ def test_a_packed_dataset_brings_its_own_parts_too(fit, rows, tmp_path):
 def test_rows_can_come_from_a_pipe(fit, rows, monkeypatch):
     text = "\n".join(",".join(map(str, row)) for row in rows.tolist())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert fit("-", *ONE, "--max-splits", 0)["n_vars"] == 5
+    assert fit("-", *ONE, "--max-splits", 0)["n_columns"] == 5
 
 
 def test_columns_of_other_rows_are_matched_by_name(fit, table, rows, make_table):

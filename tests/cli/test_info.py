@@ -5,20 +5,20 @@ import json
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.examples import figure_1_circuit
 from strudel.io.model_file import load, save
+from strudel.queries.given import circuit_of
 from strudel.trees.vtree import balanced_vtree
 
 
 def test_sizes_are_those_of_the_circuit(run, model):
-    circuit = load(model).circuit_
+    circuit = circuit_of(load(model))
     code, out, err = run("info", model, "--json")
     assert (code, err) == (0, "")
     report = json.loads(out)
     assert report["size"] == {
         "variables": 5,
         "nodes": circuit.n_nodes,
-        "edges": circuit.n_edges,
+        "edges": circuit.size,
         "parameters": circuit.n_parameters,
-        "depth": circuit.depth,
         "vtree_depth": circuit.vtree.depth,
     }
     assert [*report["properties"].values()] == ["yes"] * 4

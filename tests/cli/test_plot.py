@@ -126,7 +126,6 @@ def test_learning_curves_and_components(run, model, mixture, tmp_path):
     ("arguments", "words"),
     [
         (["curve"], "holds no history"),
-        (["components"], "no components"),
         (["vtree", "--given", "X3=1"], "--given goes with marginals and dependencies"),
         (["marginals", "--row", "X1=1"], "--row goes with circuit"),
         (["circuit", "--row", "rows.csv"], "rows.csv"),

@@ -86,7 +86,7 @@ def read_any(path: Path, force: bool = False, **options: Any) -> Any:
 
 
 def read_file(path: Path, force: bool = False) -> Any:
-    """The circuit, mixture or fitted estimator in a file."""
+    """The circuit or fitted estimator in a file."""
     from strudel.io import load
 
     return load(_checked(path), verify=not force)
@@ -100,10 +100,8 @@ def read_held(path: Path, force: bool = False) -> Any:
 
 
 def read_model(path: Path, force: bool = False) -> Any:
-    """The circuit or mixture in a model file, which the queries ask."""
-    from strudel.queries.model import model_of
-
-    return model_of(read_held(path, force).model)
+    """The circuit in a model file, which the queries ask."""
+    return read_held(path, force).model
 
 
 def _checked(path: Path) -> Path:

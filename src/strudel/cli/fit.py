@@ -391,12 +391,15 @@ def _accuracy(model: Any, table: Any, target: str) -> dict[str, float]:
 
 def _report(model: Any, scores: dict[str, Any], n_rows: dict[str, int]) -> dict[str, Any]:
     """What was learned, in plain values."""
-    circuit: Any = model.circuit_
+    from strudel.queries.given import circuit_of
+
+    circuit = circuit_of(model)
+    n_columns = len(circuit.columns)
     report: dict[str, Any] = {
-        "n_vars": circuit.n_vars,
-        "n_components": getattr(circuit, "n_components", 1),
+        "n_columns": n_columns,
+        "n_components": circuit.n_components,
         "n_nodes": circuit.n_nodes,
-        "n_edges": circuit.n_edges,
+        "n_edges": circuit.size,
         "n_parameters": circuit.n_parameters,
         "n_rows": n_rows,
         "chosen": model.chosen_,
@@ -406,7 +409,7 @@ def _report(model: Any, scores: dict[str, Any], n_rows: dict[str, int]) -> dict[
         return report | target | {"scores": scores}
     history, columns = model.history_, model.history_.columns()
     step = "split" if "n_splits" in columns else "iteration"
-    bits = {part: -value / (math.log(2) * circuit.n_vars) for part, value in scores.items()}
+    bits = {part: -value / (math.log(2) * n_columns) for part, value in scores.items()}
     return report | {
         f"n_{step}s": int(columns[f"n_{step}s"][-1]),
         f"best_{step}": int(columns[f"n_{step}s"][history.best]),
@@ -443,7 +446,7 @@ def _for_people(model: Any, report: dict[str, Any]) -> dict[str, Any]:
     facts = {
         "target": report.get("target"),
         "classes": ", ".join(map(str, report.get("classes", ()))),
-        "variables": report["n_vars"],
+        "columns": report["n_columns"],
         "components": report["n_components"],
         "nodes": report["n_nodes"],
         "edges": report["n_edges"],

@@ -1,4 +1,4 @@
-"""`strudel info`: what a model file holds, its structural properties certified."""
+"""`strudel info`: what a model file holds, its properties certified."""
 
 from __future__ import annotations
 
@@ -17,47 +17,40 @@ CHOSEN = {
 def info(model: ModelArgument, force: ForceOption = False, as_json: JsonOption = False) -> None:
     """Show what a model is and how it was learned.
 
-    The four properties are checked on the circuit itself, not read from the file; if one does
-    not hold, the reason is given. For a mixture they are those of the structure that its components
-    share.
+    Edges are counted as the paper does, where a leaf is a sum over its possible values. Whether
+    the components are deterministic is checked on the circuit itself, not read from the file; if
+    not, the reason is given.
     """
-    from strudel.circuits import properties
+    from strudel.circuits.column_properties import why_no_deterministic_components
     from strudel.io.model_file import read_provenance
-    from strudel.queries.model import model_of, structure_of
+    from strudel.queries.given import circuit_of
 
     held = read_held(model, force)
     provenance = read_provenance(model, verify=not force)
-    found = model_of(held.model)
-    circuit, n_components = structure_of(found), getattr(found, "n_components", 1)
-    checks = {
-        "smooth": properties.why_not_smooth,
-        "decomposable": properties.why_not_decomposable,
-        "structured decomposable": properties.why_not_structured_decomposable,
-        "deterministic": properties.why_not_deterministic,
-    }
-    reasons = {name: why_not(circuit) for name, why_not in checks.items()}
-    if n_components > 1:
-        reason = f"a row can come from any of the {n_components} components"
-        reasons["deterministic as a whole"] = reason
-    columns = () if found.table_code is None else found.table_code.columns
-    is_mixture = hasattr(found, "weights")
+    circuit = circuit_of(held.model)
+    columns, k = circuit.columns, circuit.n_components
+    # A circuit over columns that follows its vtree has these, and no other can be made.
+    reasons = dict.fromkeys(("smooth", "decomposable", "structured decomposable"))
+    reasons["deterministic"] = why_no_deterministic_components(circuit)
+    if k > 1:
+        reasons["deterministic as a whole"] = f"a row can come from any of the {k} components"
     tell(
         {
             "model": model,
             "kind": held.kind,
             "size": {
-                "variables": circuit.n_vars,
+                "variables" if columns.are_bits else "columns": len(columns),
                 "nodes": circuit.n_nodes,
-                "edges": circuit.n_edges,
+                "edges": circuit.size,
                 "parameters": circuit.n_parameters,
-                "depth": circuit.depth,
                 "vtree depth": circuit.vtree.depth,
             },
             "columns": [
                 {"name": one.name, "kind": one.kind, "values": ", ".join(one.labels)}
                 for one in columns
+                if not columns.are_bits
             ],
-            "mixture": _mixture(found, held.chosen) if is_mixture else {},
+            "mixture": _mixture(circuit, held.chosen) if k > 1 else {},
             "properties": {
                 name: "yes" if why is None else f"no: {why}" for name, why in reasons.items()
             },
@@ -69,17 +62,17 @@ def info(model: ModelArgument, force: ForceOption = False, as_json: JsonOption =
     )
 
 
-def _mixture(mixture: Any, chosen: dict[str, Any]) -> dict[str, Any]:
+def _mixture(circuit: Any, chosen: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
 
-    weights = mixture.weights[mixture.weights > 0.0]
+    log_weight = circuit.log_weight[circuit.log_weight > -np.inf]
+    weights = np.exp(log_weight)
     facts = {
-        "components": mixture.n_components,
+        "components": circuit.n_components,
         # All, if they weigh the same.
-        "effective components": float(np.exp(-weights @ np.log(weights))),
+        "effective components": float(np.exp(-weights @ log_weight)),
         "largest weight": float(weights.max()),
-        "smallest weight": float(mixture.weights.min()),
-        "parameters of all": mixture.n_parameters,
+        "smallest weight": float(np.exp(circuit.log_weight.min())),
     }
     return facts | {words: chosen[name] for name, words in CHOSEN.items() if name in chosen}
 

@@ -87,7 +87,7 @@ def plot(
     tree          which of them go together: the Chow-Liu tree closest to the model
     curve         how learning went
     marginals     the probability of 1 of each variable; with --given, what that changes
-    components    the components of a mixture: weights, and marginals of each
+    components    the weights of the components, and the marginals of each
     dependencies  the correlation of every two variables; for columns, the mutual information
     posterior     the density of a column of numbers, named by --variables
     correlations  of all columns that have an order
@@ -135,11 +135,11 @@ def plot(
 
 
 def _default_picture(held: Any) -> str:
-    default = {"Vtree": "vtree", "ChowLiuTree": "tree"}.get(type(held).__name__)
-    if default is not None:
-        return default
-    is_table = hasattr(held, "n_components") or hasattr(held, "n_edges")
-    return "marginals" if is_table and not files.columns_of(held).are_bits else "circuit"
+    from strudel.io.read_write import is_model
+
+    if is_model(held) and not files.columns_of(held).are_bits:
+        return "marginals"
+    return {"Vtree": "vtree", "ChowLiuTree": "tree"}.get(type(held).__name__, "circuit")
 
 
 def check_picture(path: Path, what: str, said: str, *more: str) -> None:
@@ -175,7 +175,7 @@ def draw(
 
 def _thing_to_draw(held: Any, history: Any, what: str, path: str) -> Any:
     """What the picture needs, out of what the file holds."""
-    from strudel import Mixture, Vtree
+    from strudel import Vtree
     from strudel.circuits.column_circuit import ColumnCircuit
     from strudel.io.read_write import as_kind, is_model
 
@@ -183,9 +183,7 @@ def _thing_to_draw(held: Any, history: Any, what: str, path: str) -> Any:
         if history is None:
             raise InputError(f"{path!r} holds no history of learning; `strudel fit` keeps one.")
         return history
-    if what == "components" and not isinstance(held, Mixture):
-        raise InputError(f"{path!r} holds a single circuit, which has no components.")
-    if isinstance(held, Mixture) or (what == "tree" and type(held).__name__ == "ChowLiuTree"):
+    if what == "tree" and type(held).__name__ == "ChowLiuTree":
         return held
     is_tree = what == "vtree" and not is_model(held)
     return as_kind(held, Vtree if is_tree else ColumnCircuit)[0]
@@ -249,13 +247,10 @@ def _draw(what: str, thing: Any, values: dict[str, Any], ax: Any) -> None:
 def _dot(what: str, thing: Any, row: Any) -> str:
     from strudel.plotting import to_dot
     from strudel.plotting.trees import tree_of_model, vtree_and_names
-    from strudel.queries.model import structure_of
 
     if what == "vtree":
         return to_dot(*vtree_and_names(thing, None))
-    if what == "circuit":
-        return to_dot(structure_of(thing), row=row)
-    if type(thing).__name__ == "ChowLiuTree":
-        return to_dot(thing)
+    if what == "circuit" or type(thing).__name__ == "ChowLiuTree":
+        return to_dot(thing, row=row)
     drawn = tree_of_model(thing)
     return to_dot(drawn.tree, drawn.names)
