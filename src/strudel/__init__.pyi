@@ -47,8 +47,8 @@ from .trees.vtree import Vtree as Vtree
 
 # queries
 from .queries.likelihood import log_likelihood as log_likelihood
-from .queries.marginal import log_marginal as log_marginal
-from .queries.marginal import log_conditional as log_conditional
+from .queries.event_probability import log_marginal as log_marginal
+from .queries.event_probability import log_conditional as log_conditional
 from .queries.marginals import marginal_probabilities as marginal_probabilities
 from .queries.marginals import pair_probabilities as pair_probabilities
 from .queries.maximum.most_probable import most_probable_state as most_probable_state
@@ -57,8 +57,8 @@ from .queries.sampling import sample as sample
 from .queries.information import entropy as entropy
 from .queries.information import mutual_information as mutual_information
 from .queries.counting import count_distribution as count_distribution
-from .queries.mixture_likelihood import responsibilities as responsibilities
-from .algebra.event_probability import probability as probability
+from .queries.event_probability import responsibilities as responsibilities
+from .queries.event_probability import probability as probability
 from .logic.terms import variables as variables
 
 # as a layer of a network

@@ -15,15 +15,14 @@ from joint import NAN, REL, Joint, mixture_models, models
 from makers import random_function, sdd_of
 from strategies import examples, partly_observed_rows, split_circuit
 from strudel.algebra.conditioning import condition
-from strudel.algebra.event_probability import probability
 from strudel.circuits.examples import figure_1_circuit
 from strudel.errors import CircuitPropertyError
 from strudel.logic.event_compiler import compile_event, event_circuit
 from strudel.logic.events import at_least, at_most, exactly
 from strudel.logic.formula import Cnf, Dnf
 from strudel.logic.terms import variables
+from strudel.queries.event_probability import log_marginal, probability
 from strudel.queries.likelihood import log_likelihood
-from strudel.queries.marginal import log_marginal
 from strudel.trees.vtree import random_vtree
 
 
@@ -46,7 +45,7 @@ def test_probability_is_the_sum_over_the_rows_of_the_event(question, max_asked):
     with pytest.MonkeyPatch.context() as patch:
         if max_asked == 0:
             need_pysdd()
-            patch.setattr("strudel.algebra.event_cases.MAX_ASKED", 0)
+            patch.setattr("strudel.logic.column_classes.MAX_CASES", 0)
         else:
             patch.setitem(sys.modules, "pysdd", None)
         _check_probability(*question)
@@ -179,9 +178,9 @@ def test_a_formula_given_many_rows_is_compiled(monkeypatch):
     rows = [[NAN, NAN, NAN, 1], [NAN, 1, NAN, NAN], [1, NAN, 0, NAN], [NAN] * 4]
     event = "(X1 | X2) & (X3 | ~X4)"
     expected = probability(circuit, event, rows)
-    monkeypatch.setattr("strudel.algebra.event_probability.MAX_CASE_ROWS", 2)
+    monkeypatch.setattr("strudel.queries.event_probability.MAX_CASE_ROWS", 2)
     with monkeypatch.context() as patch:
-        patch.delattr("strudel.algebra.event_probability.cases_log_probabilities")
+        patch.delattr("strudel.tables.evidence.Evidence.within_each")
         found = probability(circuit, event, rows)
     np.testing.assert_allclose(found, expected, rtol=REL, atol=0)
     # Where that is too large, its cases still answer.

@@ -122,27 +122,6 @@ def test_models_are_given_any_event_with_bounds(kind):
         assert holds[place].all()
 
 
-@pytest.mark.parametrize("kind", ["learned", "one-hot"])
-def test_events_keep_the_variables_of_the_model_they_are_about(kind):
-    pytest.importorskip("pysdd")
-    model = learned(kind)
-    edge = model.table_code.column("score").edges[0]
-    red = model.feature_names.index("colour=red")
-    last = model.n_vars - 1  # of a column that is cut, behind another that is
-    events = [
-        as_event({red: 0, "score": (1.25, 2.0)}, model.n_vars, model.feature_names),
-        Event("variable", var=last) | as_event("size >= 7", model.n_vars, model.feature_names),
-        f"score < {edge} | score >= 3.3 | size > 7 & colour = red",
-        f"size >= 9 -> score < {edge}",
-    ]
-    asked = "colour = red"
-    for event in events:
-        event = ~as_event(event, model.n_vars, model.feature_names)
-        both = event & as_event(asked, model.n_vars, model.feature_names)
-        wanted = strudel.probability(model, both) / strudel.probability(model, event)
-        assert strudel.probability(strudel.condition(model, event), asked) == approx(wanted)
-
-
 def test_a_diagram_keeps_its_variables():
     pytest.importorskip("pysdd")
     model = learned("learned")

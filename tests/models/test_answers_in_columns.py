@@ -373,7 +373,8 @@ def test_a_mixture_answers_in_columns_and_all_survive_a_file(tmp_path):
         save(held, tmp_path / "model.strudel")
         again = load(tmp_path / "model.strudel")
         assert np.array_equal(log_likelihood(again, table), log_likelihood(held, table))
-        assert probability(again, "smoker = yes & flag") == probability(held, "smoker = yes & flag")
+        event = "smoker = yes & flag = True"
+        assert probability(again, event) == probability(held, event)
     assert isinstance(mixture.sample(3, random_state=0), pl.DataFrame)
     assert mixture.circuit_.component(1).table_code is mixture.circuit_.table_code
     save(mixture, tmp_path / "model.strudel")
@@ -390,8 +391,6 @@ def test_scores_take_missing_values_and_missing_columns():
     gaps = table.astype(object)
     gaps.loc[1, "age"] = None
     assert model.score_samples(gaps) == approx(log_marginal(model, gaps))
-    rows = model.encoder_.transform(gaps)
-    assert model.score_samples(rows) == approx(log_marginal(model, gaps))
     with pytest.raises(ValueError, match=r"'age' is missing at row 1\. log_marginal takes rows"):
         log_likelihood(model, gaps)
     lacking, unknown = table.drop(columns="age"), table.assign(age=np.nan)

@@ -36,7 +36,7 @@ from strudel.predictions.same_decision import (
     expected_same_decision_probability,
     same_decision_probability,
 )
-from strudel.queries.marginal import log_conditional
+from strudel.queries.event_probability import log_conditional
 from strudel.trees.vtree import balanced_vtree
 from worlds import PREDICTORS, World
 

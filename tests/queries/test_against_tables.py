@@ -41,11 +41,10 @@ from strudel import (
 from strudel._numba import use_threads
 from strudel.circuits import figure_1_circuit, walks
 from strudel.queries import (
+    counting,
     covariance,
+    event_probability,
     likelihood,
-    mixture_likelihood,
-    node_distributions,
-    probabilities,
     sampling,
 )
 
@@ -239,11 +238,11 @@ def test_lanes_hold_the_parameters_of_the_components(k, rng):
 # Blocks and threads
 
 BLOCKS = [
-    (node_distributions, "PARALLEL_WORK", 0),
-    (node_distributions, "BLOCK_BYTES", 1),
-    (likelihood, "BLOCK_CELLS", 1),
-    (mixture_likelihood, "BLOCK_CELLS", 1),
-    (probabilities, "BLOCK_CELLS", 50),
+    (counting, "PARALLEL_WORK", 0),
+    (counting, "BLOCK_VALUES", 1),
+    (likelihood, "BLOCK_LOGS", 1),
+    (event_probability, "BLOCK_LOGS", 1),
+    (event_probability, "MAX_CASE_ROWS", 1),
     (walks, "BLOCK_VALUES", 1),
     (sampling, "BLOCK_VALUES", 1),
 ]

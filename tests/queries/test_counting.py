@@ -48,13 +48,13 @@ def test_independent_variables_are_poisson_binomial(make, n_vars, rng):
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ([], "variables must name at least one variable, but is empty"),
+        ([], "variables must name at least one column, but is empty"),
         (["X1", "X9"], "variables names 'X9', which is not a variable. Choose from 'X1', 'X2'"),
-        (["X1", 0], "variables must name each variable once, but 'X1' and 0 are the same"),
-        ([4], "number them from 0 to 3, but has 4"),
-        ([-1], "number them from 0 to 3, but has -1"),
-        ([0.5], "number them from 0 to 3, but has 0.5"),
-        ([True], "number them from 0 to 3, but has True"),
+        (["X1", 0], "variables must name each column once, but has 0 twice"),
+        ([4], "variables names 4, which is not a variable"),
+        ([-1], "variables names -1, which is not a variable"),
+        ([0.5], "variables names 0.5, which is not a variable"),
+        ([True], "variables names True, which is not a variable"),
     ],
 )
 def test_bad_variables_are_refused(variables, message):

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import oracle
 import strategies
 from strategies import circuits, examples, partly_observed_rows
-from strudel.algebra.event_probability import probability
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.compile import compile_chow_liu
 from strudel.circuits.examples import figure_1_circuit
@@ -21,7 +20,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.data.datasets import load_dataset
 from strudel.errors import CircuitPropertyError, SearchLimitWarning
 from strudel.models.strudel import Strudel
-from strudel.queries.marginal import log_marginal
+from strudel.queries.event_probability import log_marginal, probability
 from strudel.queries.maximum.marginal_map import marginal_map
 from strudel.queries.maximum.most_probable import most_probable_state
 from strudel.queries.maximum.relaxation import relax

@@ -1,4 +1,3 @@
-from .event_probability import probability as probability
 from .products import multiply as multiply
 from .products import power as power
 from .products import divide as divide

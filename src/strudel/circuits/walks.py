@@ -14,11 +14,12 @@ eight lanes side by side, in linear space; a lane that loses digits there is wal
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from strudel._numba import in_threads, kernel
+from strudel._numba import in_threads, is_worth, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.passes import (
@@ -45,19 +46,51 @@ class LeafRows(NamedTuple):
 
     first: IntArray  # (n_leaves,) the first row of each leaf
     log_value: FloatArray  # (n_rows, k)
+    is_plain: AnyArray | None = None  # (n_rows,) of cells, and of nothing known; None if not told
 
 
 def leaf_rows(circuit: ColumnCircuit, weights: tuple[FloatArray, ...]) -> LeafRows:
     """Lay out the leaves for evidence with these weights of cells."""
-    first, parts, n_rows = [], [], 0
-    for place in range(len(circuit.columns)):
-        log_p = circuit.leaf_table(place)
-        n_leaves, _, k = log_p.shape
-        own = np.concatenate([log_p, _weighed(log_p, weights[place])], axis=1)
-        first.append(n_rows + np.arange(n_leaves) * own.shape[1])
-        parts.append(own.reshape(-1, k))
-        n_rows += n_leaves * own.shape[1]
-    return LeafRows(np.concatenate(first).astype(np.int32), np.concatenate(parts))
+    plain = _remembered(circuit, "_plain_rows", _plain_rows)
+    n_more = np.array([len(own) - 1 for own in weights])
+    if not n_more.any():
+        return plain
+    width = np.diff(circuit.leaf_first) + 1
+    ends = np.cumsum(width + n_more[circuit.leaf_column])
+    first = np.concatenate([[0], ends[:-1]]).astype(np.int32)
+    log_value = np.empty((ends[-1], circuit.n_components))
+    is_plain = np.ones(len(log_value), dtype=bool)
+    for place in np.flatnonzero(n_more).tolist():
+        leaves = slice(*circuit.column_leaves[place : place + 2])
+        at = (first + width)[leaves, np.newaxis] + np.arange(n_more[place])
+        is_plain[at] = False
+        log_value[at] = _weighed(circuit.leaf_table(place), weights[place][1:])
+    log_value[is_plain] = plain.log_value
+    return LeafRows(first, log_value, is_plain)
+
+
+def _plain_rows(circuit: ColumnCircuit) -> LeafRows:
+    """The same where nothing is weighed: cells, and their sum."""
+    first = circuit.leaf_first[:-1]
+    last = circuit.leaf_first[1:] + np.arange(circuit.n_leaves)
+    log_value = np.empty((len(circuit.leaf_log_p) + circuit.n_leaves, circuit.n_components))
+    is_plain = np.ones(len(log_value), dtype=bool)
+    is_plain[last] = False
+    log_value[is_plain] = circuit.leaf_log_p
+    top = np.maximum.reduceat(circuit.leaf_log_p, first, axis=0)
+    top[top == -np.inf] = 0.0
+    own = np.exp(circuit.leaf_log_p - np.repeat(top, np.diff(circuit.leaf_first), axis=0))
+    with np.errstate(divide="ignore"):
+        log_value[last] = np.log(np.add.reduceat(own, first, axis=0)) + top
+    is_plain[last] = True
+    return LeafRows((first + np.arange(circuit.n_leaves)).astype(np.int32), log_value, is_plain)
+
+
+def _remembered(circuit: ColumnCircuit, name: str, make: Callable[[ColumnCircuit], Any]) -> Any:
+    """What is made of a circuit once."""
+    if name not in circuit.__dict__:
+        circuit.__dict__[name] = make(circuit)
+    return circuit.__dict__[name]
 
 
 def _weighed(log_p: FloatArray, weights: FloatArray) -> FloatArray:
@@ -100,18 +133,37 @@ def edge_values(
 ) -> FloatArray:
     """The log-values of the edges of all sums at a vtree node."""
     edges, _ = edges_at(circuit, v)
-    left, right = circuit.edge_left[edges], circuit.edge_right[edges]
+    left, right = _remembered(circuit, "_children_at", _children_at)[v]
     l, r = int(circuit.vtree.node_left[v]), int(circuit.vtree.node_right[v])
-    terms = values[l][left - first_node(circuit, l)] + values[r][right - first_node(circuit, r)]
+    terms = values[l][left] + values[r][right]
     own = circuit.edge_log_theta[edges][:, np.newaxis] if log_theta is None else log_theta[edges]
-    return terms + own
+    terms += own
+    return terms
 
 
 def edges_at(circuit: ColumnCircuit, v: int) -> tuple[slice, IntArray]:
     """The edges of the sums at a vtree node, and where among them each sum's begin."""
-    first, last = circuit.vtree_sums[v : v + 2]
-    start, stop = circuit.sum_edges[[first, last]]
-    return slice(int(start), int(stop)), circuit.sum_edges[first:last] - start
+    found: tuple[slice, IntArray] = _remembered(circuit, "_edges_at", _edges_at)[v]
+    return found
+
+
+def _edges_at(circuit: ColumnCircuit) -> list[tuple[slice, IntArray]]:
+    found = []
+    for first, last in pairwise(circuit.vtree_sums.tolist()):
+        start, stop = circuit.sum_edges[[first, last]].tolist()
+        found.append((slice(start, stop), circuit.sum_edges[first:last] - start))
+    return found
+
+
+def _children_at(circuit: ColumnCircuit) -> list[tuple[IntArray, IntArray]]:
+    """The children of the edges at every vtree node, numbered from the first at theirs."""
+    first = [first_node(circuit, v) for v in range(circuit.vtree.n_nodes)]
+    sides = circuit.vtree.node_left.tolist(), circuit.vtree.node_right.tolist()
+    found = []
+    for v, (l, r) in enumerate(zip(*sides, strict=True)):
+        edges, _ = edges_at(circuit, v)
+        found.append((circuit.edge_left[edges] - first[l], circuit.edge_right[edges] - first[r]))
+    return found
 
 
 def first_node(circuit: ColumnCircuit, v: int) -> int:
@@ -142,12 +194,9 @@ def down(circuit: ColumnCircuit, values: list[FloatArray]) -> list[FloatArray]:
         edges, _ = edges_at(circuit, v)
         owner = circuit.edge_sum[edges] - circuit.vtree_sums[v]
         through = edge_shares(circuit, v, values) * flows[v][owner]
-        for child, side in (
-            (circuit.edge_left, vtree.node_left),
-            (circuit.edge_right, vtree.node_right),
-        ):
-            below = int(side[v])
-            np.add.at(flows[below], child[edges] - first_node(circuit, below), through)
+        children = _remembered(circuit, "_children_at", _children_at)[v]
+        for child, side in zip(children, (vtree.node_left, vtree.node_right), strict=True):
+            np.add.at(flows[int(side[v])], child, through)
     return flows
 
 
@@ -174,7 +223,7 @@ def component_logs(circuit: ColumnCircuit, evidence: Evidence) -> FloatArray:
 def component_logs_of(circuit: ColumnCircuit, rows: LeafRows, codes: AnyArray) -> FloatArray:
     """The same for rows of codes, from the tables of the leaves."""
     found = np.empty((len(codes), circuit.n_components))
-    if _is_much(circuit, len(codes)):
+    if _is_much(circuit, len(codes), _logs_in_lanes):
         is_lost = _batch(_logs_in_lanes, circuit, rows, codes, found)
         todo = np.flatnonzero(is_lost.any(axis=1))
     else:
@@ -196,7 +245,7 @@ def leaf_flows(
     """
     logs = np.empty((len(codes), circuit.n_components))
     flows = np.empty((*logs.shape, circuit.n_leaves))
-    if _is_much(circuit, len(codes)):
+    if _is_much(circuit, len(codes), _flows_in_lanes):
         is_lost = _batch(_flows_in_lanes, circuit, rows, codes, logs, flows)
         todo = np.flatnonzero(is_lost.any(axis=1))
     else:
@@ -221,8 +270,10 @@ def _row_slices(circuit: ColumnCircuit, n_rows: int) -> list[slice]:
     return list(slices(n_rows, max(1, BLOCK_VALUES // size)))
 
 
-def _is_much(circuit: ColumnCircuit, n_rows: int) -> bool:
-    return n_rows * circuit.n_edges * circuit.n_components > FEW_VALUES
+def _is_much(circuit: ColumnCircuit, n_rows: int, walk: Callable[..., None]) -> bool:
+    """Whether questions are worth a kernel, or it is at hand."""
+    work = n_rows * circuit.n_edges * circuit.n_components
+    return work > FEW_VALUES or is_worth(walk, 20e-6 * circuit.vtree.n_nodes + 10e-9 * work)
 
 
 # Many questions: kernels
@@ -267,16 +318,40 @@ def _batch(
     n_rows, k = len(codes), circuit.n_components
     is_lost = np.ones((n_rows, k), dtype=np.bool_)
     n_passes = -(-n_rows // max(1, LANES // k))
-    theta = _in_lanes(circuit.edge_log_theta)
-    if k == 1:
-        theta = theta[:, :, 0].copy()
-    table = _in_lanes(rows.log_value)
+    theta, is_fine = _remembered(circuit, "_theta_lanes", _theta_lanes)
+    table, is_table_fine = _table_lanes(circuit, rows)
     n_tasks = len(table) * n_passes
-    how = (n_passes, codes, _plan(circuit), circuit.leaf_column, rows.first, table, theta)
+    plan = _remembered(circuit, "_plan", _plan)
+    how = (n_passes, codes, plan, circuit.leaf_column, rows.first, table, theta)
     with np.errstate(over="ignore", invalid="ignore"):
         in_threads(walk, n_tasks, *how, *found, is_lost)
-    fine = are_moderate(circuit.edge_log_theta) & are_moderate(rows.log_value)
-    return is_lost | ~fine
+    return is_lost | ~(is_fine & is_table_fine)
+
+
+def _theta_lanes(circuit: ColumnCircuit) -> tuple[FloatArray, AnyArray]:
+    """Parameters of edges in lanes, and which components lose no digits by that."""
+    theta = _in_lanes(circuit.edge_log_theta)
+    theta = theta[:, :, 0].copy() if circuit.n_components == 1 else theta
+    return theta, are_moderate(circuit.edge_log_theta)
+
+
+def _table_lanes(circuit: ColumnCircuit, rows: LeafRows) -> tuple[FloatArray, AnyArray]:
+    """The same of the tables of leaves."""
+    if rows.is_plain is None:
+        return _in_lanes(rows.log_value), are_moderate(rows.log_value)
+    plain, is_fine = _remembered(circuit, "_plain_lanes", _plain_lanes)
+    if rows.is_plain.all():
+        return plain, is_fine
+    more = rows.log_value[~rows.is_plain]
+    table = np.empty((len(plain), len(rows.log_value), LANES))
+    table[:, rows.is_plain] = plain
+    table[:, ~rows.is_plain] = _in_lanes(more)
+    return table, is_fine & are_moderate(more)
+
+
+def _plain_lanes(circuit: ColumnCircuit) -> tuple[FloatArray, AnyArray]:
+    log_value = _remembered(circuit, "_plain_rows", _plain_rows).log_value
+    return _in_lanes(log_value), are_moderate(log_value)
 
 
 @kernel

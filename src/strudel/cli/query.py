@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import numpy as np
 import typer
 
-from strudel import algebra, queries
+from strudel import queries
 from strudel._names import did_you_mean
 from strudel.cli import files
 from strudel.cli.console import (
@@ -192,7 +192,7 @@ def evidence(asked: Asked) -> Answer:
 def event(asked: Asked) -> Answer:
     """The probability of an event."""
     said = files.read_formula(asked.texts[0])
-    return _probability(algebra.probability(asked.model, said, asked.given, log=True))
+    return _probability(queries.probability(asked.model, said, asked.given, log=True))
 
 
 def _probability(log_p: Any) -> Answer:

@@ -2,28 +2,39 @@
 
 In:  an `Event` over `Columns`.
 Out: for each column it is about, the classes of its values that the event can tell apart; the
-     event as a conjunction of regions (`conjunction_of`), or as a few of them that exclude each
-     other (`cases_of`).
+     event as a conjunction of regions (`conjunction_of`), as one with a count of other regions
+     (`count_of`), or as a few conjunctions that exclude each other (`cases_of`).
 
-A conjunction is evidence, and so is each case: neither needs a compiler.
+A conjunction is evidence, and so is each case, and a count is one walk: none needs a compiler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from strudel._types import AnyArray
-from strudel.logic.events import Bounds, Event, bounds_from_leaves, children_first
+from strudel.logic.events import (
+    FALSE_EVENT,
+    TRUE_EVENT,
+    Bounds,
+    Event,
+    bounds_from_leaves,
+    children_first,
+    with_leaves,
+)
+from strudel.logic.simple_events import simple_event
 from strudel.tables.density import EVERYWHERE, Region, meet
 from strudel.tables.schema import Columns
 
 MAX_CASES = 2048  # cases that are looked at
 MAX_PARTS = 1000  # of an event: larger ones have more cases than that
 ONE: Region = ((1.0, 2.0),)  # where a 0/1 variable is 1, as the place of its value
+ZERO: Region = ((0.0, 1.0),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +147,8 @@ def conjunction_of(event: Event, columns: Columns) -> dict[int, Region] | None:
 
 def _only_column(event: Event, columns: Columns, is_true: bool) -> tuple[int, Region] | None:
     """Where an event about a single column holds, or does not; None for other events."""
-    if event.kind in ("in", "variable") and is_true:
-        return columns.place(event.var, "The event"), region_of(event)
+    if event.kind == "variable" or (event.kind == "in" and is_true):
+        return columns.place(event.var, "The event"), region_of(event) if is_true else ZERO
     if any(part.kind == "sdd" for part, _ in children_first(event)):
         return None
     classes = classes_of(event, columns)
@@ -146,6 +157,44 @@ def _only_column(event: Event, columns: Columns, is_true: bool) -> tuple[int, Re
     allowed = np.eye(int(classes.first[-1]), dtype=bool)
     bounds = bounds_from_leaves(event, lambda leaf: classes.bounds_of(leaf, allowed), len(allowed))
     return classes.places[0], classes.region(0, bounds[id(event)][0] == is_true)
+
+
+class Count(NamedTuple):
+    """Facts about columns, and of other columns between `low` and `high` that are inside."""
+
+    facts: dict[int, Region]
+    inside: dict[int, Region]  # of each counted column
+    outside: dict[int, Region]  # where else it may be
+    low: int
+    high: int
+
+
+def count_of(event: Event, columns: Columns) -> Count | None:
+    """An event as facts and a count; None if it is not of this form."""
+    if any(item.kind == "sdd" for item, _ in children_first(event)):
+        return None
+    classes = classes_of(event, columns)
+    if any(len(own) > 2 for own in classes.regions):
+        return None
+
+    def in_bits(leaf: Event) -> Event:
+        which, holds = classes.holds[id(leaf)]
+        if holds.all() or not holds.any():
+            return TRUE_EVENT if holds.all() else FALSE_EVENT
+        bit = Event("variable", var=which)
+        return bit if holds[1] else ~bit
+
+    place = {str(which): which for which in range(len(classes.places))}
+    simple = simple_event(with_leaves(event, in_bits), place)
+    if simple is None:
+        return None
+
+    def regions(literals: Iterable[int]) -> dict[int, Region]:
+        return {classes.places[own // 2]: classes.regions[own // 2][own % 2] for own in literals}
+
+    outside = [literal ^ 1 for literal in simple.counted]
+    sides = regions(simple.counted), regions(outside)
+    return Count(regions(simple.literals), *sides, simple.low, simple.high)
 
 
 def cases_of(event: Event, columns: Columns) -> list[dict[int, Region]] | None:

@@ -178,6 +178,8 @@ def _said(column: Column, region: Region) -> str:
 
 def _end(column: Column, bound: float) -> tuple[bool, str]:
     """A bound as it is written, and whether it is what comes just after that."""
+    if math.isinf(bound):
+        return False, ""
     below = math.nextafter(bound, -math.inf)
     is_after = len(repr(below)) < len(repr(bound))
     return is_after, bound_text(column, below if is_after else bound)

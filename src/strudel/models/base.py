@@ -101,7 +101,7 @@ class QueryMethods:
     correlations = as_method(queries.correlations)
     surprise = as_method(queries.surprise)
     compare = as_method(queries.compare)
-    probability = as_method(algebra.probability)
+    probability = as_method(queries.probability)
     condition = as_method(algebra.condition)
     expected_prediction = as_method(predictions.expected_prediction)
     prediction_variance = as_method(predictions.prediction_variance)

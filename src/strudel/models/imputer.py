@@ -16,6 +16,7 @@ from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.walks import raise_if_impossible
 from strudel.data.argument_checks import (
     check_choice,
     check_common_options,
@@ -33,7 +34,6 @@ from strudel.models.classifier import StrudelClassifier
 from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.queries.by_block import by_block, possible_row
 from strudel.queries.columns.value_probabilities import value_probabilities
-from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.marginals import marginal_probabilities
 from strudel.queries.maximum.most_probable import most_probable_state
 from strudel.queries.model import Model, model_of

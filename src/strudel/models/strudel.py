@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from strudel._torch import find_device, need_torch
 from strudel._types import FloatArray, IntArray
+from strudel.circuits.bit_likelihood import rows_responsibilities
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_common_options, check_count
@@ -42,7 +43,7 @@ from strudel.learning.prepared_rows import FitInput, check_vtree
 from strudel.learning.progress import BestSoFar, Callback, History, Reporter, kept_in, model_in
 from strudel.models.base import DensityEstimator, QueryMethods
 from strudel.queries.by_block import by_block
-from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
+from strudel.queries.event_probability import responsibilities
 from strudel.queries.model import Model, model_of
 from strudel.tables.encoder import rows_like
 

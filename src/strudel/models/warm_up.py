@@ -139,7 +139,7 @@ def _ask(model: Any, rows: AnyArray, gaps: AnyArray) -> None:
     queries.count_distribution(model, [0, 1, 2])
     queries.mutual_information(model, [0], [1])
     queries.entropy(model, gaps[0])
-    algebra.probability(model, "x0 & ~x1")
+    queries.probability(model, "x0 & ~x1")
 
 
 def _compare(circuit: Any, given: AnyArray) -> None:

@@ -21,6 +21,7 @@ from strudel.algebra.event_probability import event_log_probabilities
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.passes import decode, distinct_rows, encode
 from strudel.circuits.predictor import PredictorCircuit
+from strudel.circuits.walks import raise_if_impossible
 from strudel.data.argument_checks import RandomState, check_choice, check_count, generator_from
 from strudel.predictions.moments import (
     MAX_LEAF_PAIRS,
@@ -41,7 +42,6 @@ from strudel.predictions.predictor_arguments import (
 from strudel.predictions.predictor_forms import EventForm, Form, LeafForm, LinearForm
 from strudel.queries.by_block import by_block
 from strudel.queries.columns.value_probabilities import linear_shares
-from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.probabilities import literal_probabilities, log_probabilities
 from strudel.queries.sampling import drawn_bits

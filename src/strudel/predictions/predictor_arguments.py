@@ -26,6 +26,7 @@ from strudel.algebra.finer_cells import bits_in_finer, in_variables, with_finer_
 from strudel.algebra.inner_bounds import bounds_of
 from strudel.circuits.passes import decode, distinct_rows, encode
 from strudel.circuits.predictor import PredictorCircuit
+from strudel.circuits.walks import raise_if_impossible
 from strudel.data.validation import check_evidence, is_single_row, read_named_rows
 from strudel.errors import CutCellsWarning, outer_stack_level
 from strudel.logic.event_forms import as_event, is_formula
@@ -50,7 +51,6 @@ from strudel.predictions.predictor_forms import (
 )
 from strudel.queries.arguments import variable_indices
 from strudel.queries.columns.value_probabilities import respects, value_sums
-from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model
 from strudel.queries.probabilities import log_probabilities
 from strudel.tables.coded_column import CodedColumn

@@ -1,8 +1,7 @@
 """A model and a question -> an exact answer.
 
-Reading order: `likelihood`, `marginal`, `variable_probabilities`, `sampling`, `counting`,
-`information`; `maximum` has the most probable states. What they share: `arguments`, `passes`,
-`probabilities`, `conditional_parameters`. The probability of an event is in `strudel.algebra`.
+Reading order: `given`, `likelihood`, `event_probability`, `marginals`, `sampling`, `counting`,
+`information`; `maximum` has the most probable states.
 """
 
 from strudel._lazy import attach

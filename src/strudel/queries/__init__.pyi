@@ -1,10 +1,11 @@
 # how probable
 from .likelihood import log_likelihood as log_likelihood
 from .likelihood import observed_log_likelihood as observed_log_likelihood
-from .marginal import log_marginal as log_marginal
-from .marginal import log_conditional as log_conditional
+from .event_probability import probability as probability
+from .event_probability import log_marginal as log_marginal
+from .event_probability import log_conditional as log_conditional
 from .counting import count_distribution as count_distribution
-from .mixture_likelihood import responsibilities as responsibilities
+from .event_probability import responsibilities as responsibilities
 
 # of every variable
 from .marginals import marginal_probabilities as marginal_probabilities

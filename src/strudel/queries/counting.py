@@ -1,38 +1,58 @@
-"""How many of some variables are 1: generating polynomials up the vtree.
+"""How many of some columns are 1, or in a region: generating polynomials up the vtree.
 
-Coefficient j of a node's polynomial is the probability that exactly j of the counted variables
-below it are 1, given the evidence. Products multiply polynomials, sums average them.
+In:  a circuit over columns, evidence, and for each counted column what is inside and what outside.
+Out: the probability of every number of columns that are inside.
+
+Coefficient j of a node's polynomial is the probability that exactly j of the counted columns below
+it are inside, given the evidence. Products multiply polynomials, sums average them. Each polynomial
+is positive and adds up to 1, so no digits are lost, whatever the evidence costs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from strudel._types import AnyArray, FloatArray
-from strudel.circuits.passes import distinct_rows, encode
+from strudel._numba import in_threads, kernel, use_threads
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.walks import (
+    edge_shares,
+    edges_at,
+    first_node,
+    leaf_rows,
+    leaf_values_of,
+    up,
+)
 from strudel.data.validation import slices
-from strudel.queries.arguments import given_rows, variable_indices
-from strudel.queries.by_block import by_block
-from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.model import Model, model_of, structure_of
-from strudel.queries.node_distributions import NodeDistributions, distributions_given
-from strudel.queries.probabilities import component_log_probabilities, log_mean, posterior
+from strudel.logic.column_classes import ONE, ZERO, Count
+from strudel.queries.by_block import lazily
+from strudel.queries.given import (
+    ask,
+    component_posterior,
+    find_columns,
+    log_mean,
+    raise_if_impossible,
+)
+from strudel.tables.density import Region
+from strudel.tables.evidence import Evidence
+from strudel.tables.schema import Columns
 
-BLOCK_ROWS = 2**12  # rows of evidence at a time
+BLOCK_VALUES = 2**24  # coefficients in memory at a time, as long as that leaves one row
+PARALLEL_WORK = 2**20  # multiplications at one vtree node that are worth waking threads for
 
 
-@by_block("given")
-def count_distribution(model: Model, variables: Any = None, given: Any = None) -> FloatArray:
+@lazily("given")
+def count_distribution(model: Any, variables: Any = None, given: Any = None) -> FloatArray:
     """Probability that exactly j of some variables are 1, for every j.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        Smooth and structured-decomposable, in normal form.
+    model : Circuit or fitted estimator
     variables : names or numbers of variables, optional
-        What is counted; all variables by default.
+        What is counted; all variables by default. Columns of two values count with the second.
     given : evidence in any form, as in `probability`, optional
         Nothing is known by default. Known variables count with their values.
 
@@ -53,27 +73,139 @@ def count_distribution(model: Model, variables: Any = None, given: Any = None) -
     >>> count_distribution(figure_1_circuit(), ["X1", "X2"], given={"X3": 1}).round(4)
     array([0.06, 0.58, 0.36])
     """
-    model = model_of(model)
-    is_counted = np.ones(model.n_vars, dtype=np.bool_)
+    asked = ask(model, given)
+    circuit = asked.circuit
+    places = list(range(len(circuit.columns)))
     if variables is not None:
-        is_counted[:] = False
-        is_counted[variable_indices(model, variables, "variables")] = True
-    rows, is_single = given_rows(model, given)
-    counts = count_ones(model, is_counted, rows)
-    return counts[0] if is_single else counts
+        places = find_columns(circuit, variables, "variables")
+    _need_two_values(circuit.columns, places)
+    sides = dict.fromkeys(places, ONE), dict.fromkeys(places, ZERO)
+    logs, counts = counts_given(circuit, asked.evidence, *sides)
+    raise_if_impossible(log_mean(circuit, logs))
+    found = np.einsum("rk,rkj->rj", component_posterior(circuit, logs), counts)
+    return found[0] if asked.is_single else found
 
 
-def count_ones(model: Model, is_counted: AnyArray, rows: FloatArray) -> FloatArray:
-    """`count_distribution` for rows of the 0/1 variables."""
-    query = "count_distribution"
-    codes, place = distinct_rows(encode(rows))
-    log_p = np.empty(len(codes))
-    counts = np.empty((len(codes), int(is_counted.sum()) + 1))
-    polynomials = NodeDistributions(structure_of(model), is_counted, of="counts")
-    for part in slices(len(codes), BLOCK_ROWS):
-        by_component = component_log_probabilities(model, codes[part], query)
-        log_p[part] = log_mean(model, by_component)
-        weight = posterior(model, by_component)
-        counts[part] = distributions_given(model, codes[part], polynomials, query, weight)
-    raise_if_impossible(log_p[place])
-    return counts[place]
+def _need_two_values(columns: Columns, places: list[int]) -> None:
+    for column in (columns[place] for place in places):
+        if column.is_numeric or column.n_cells != 2:
+            raise ValueError(
+                "count_distribution counts variables of two values, but column "
+                f"{column.name!r} is a {column.kind} with {column.n_cells}. "
+                'Count events such as "age > 60" with at_least, at_most and exactly.'
+            )
+
+
+def log_counts(
+    circuit: ColumnCircuit, evidence: Evidence, counted: Count, faint: float
+) -> tuple[FloatArray, AnyArray]:
+    """Log-probabilities `(n_rows, k)` of a count of facts together with every row.
+
+    Also in which rows the count may hold, but is less probable than `faint`.
+    """
+    evidence = evidence.within(counted.facts)
+    logs, counts = counts_given(circuit, evidence, counted.inside, counted.outside)
+    with np.errstate(divide="ignore"):
+        share = np.log(counts[:, :, counted.low : counted.high + 1].sum(axis=2))
+    inside, outside = evidence.within(counted.inside), evidence.within(counted.outside)
+    may = np.array([inside.is_possible(place) for place in counted.inside]).sum(axis=0)
+    must = len(counted.inside) - np.sum(
+        [outside.is_possible(place) for place in counted.inside], axis=0
+    )
+    may_hold = (must <= counted.high) & (may >= counted.low)
+    is_faint = np.any((share < faint) & (logs > -np.inf), axis=1) & may_hold
+    return np.where(logs > -np.inf, logs + share, -np.inf), is_faint
+
+
+def counts_given(
+    circuit: ColumnCircuit,
+    evidence: Evidence,
+    inside: Mapping[int, Region],
+    outside: Mapping[int, Region],
+) -> tuple[FloatArray, FloatArray]:
+    """Log-probabilities `(n_rows, k)`, and that of every number of columns that are inside.
+
+    That is `(n_rows, k, n_counted + 1)`, given each row and component.
+    """
+    k, n_rows = circuit.n_components, len(evidence)
+    logs, counts = np.empty((n_rows, k)), np.empty((n_rows, k, len(inside) + 1))
+    tables = [evidence, evidence.within(outside), evidence.within(inside)]
+    looked_up = [(leaf_rows(circuit, own.weights), own.codes) for own in tables]
+    width = circuit.n_nodes * (len(inside) + 1) + circuit.n_edges
+    for part in slices(n_rows, max(1, BLOCK_VALUES // (width * k))):
+        every, *both = (leaf_values_of(circuit, rows, codes[part]) for rows, codes in looked_up)
+        values = up(circuit, every)
+        logs[part] = values[circuit.vtree.root][-1]
+        sides = {}
+        for place in inside:
+            with np.errstate(invalid="ignore"):
+                shares = np.exp(np.stack([own[place] - every[place] for own in both], axis=-1))
+            sides[place] = np.nan_to_num(shares).reshape(len(shares), -1, 2)
+        found = _polynomials(circuit, values, sides)
+        counts[part] = found.reshape(part.stop - part.start, k, -1)
+    return logs, counts
+
+
+def _polynomials(
+    circuit: ColumnCircuit, values: list[FloatArray], sides: Mapping[int, FloatArray]
+) -> FloatArray:
+    """The polynomial of the root, `(n_rows * k, n_counted + 1)`, from those of leaves."""
+    vtree, n_side = circuit.vtree, values[0][0].size
+    made: dict[int, FloatArray] = {}
+    for v in range(vtree.n_nodes):
+        place = int(vtree.node_var[v])
+        if place != NONE:
+            made[v] = sides.get(place, np.ones((len(values[v]), n_side, 1)))
+            continue
+        l, r = int(vtree.node_left[v]), int(vtree.node_right[v])
+        left, right = made.pop(l), made.pop(r)
+        size = left.shape[2] + right.shape[2] - 1
+        if size == 1:
+            made[v] = np.ones((len(values[v]), n_side, 1))
+            continue
+        made[v] = np.zeros((len(values[v]), n_side, size))
+        edges, first = edges_at(circuit, v)
+        n_edges = edges.stop - edges.start
+        shares = edge_shares(circuit, v, values).reshape(n_edges, n_side)
+        with use_threads(None if n_edges * left.shape[2] * right[0].size > PARALLEL_WORK else 1):
+            in_threads(
+                _multiply,
+                made[v].shape[0] * n_side,
+                left,
+                right,
+                circuit.edge_left[edges] - first_node(circuit, l),
+                circuit.edge_right[edges] - first_node(circuit, r),
+                np.append(first, n_edges),
+                shares,
+                made[v],
+            )
+    return made[vtree.root][-1]
+
+
+@kernel
+def _multiply(
+    first: int,
+    last: int,
+    left: FloatArray,
+    right: FloatArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    sum_edges: IntArray,
+    shares: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Fill `out` (n_sums, n_sides, size): for every sum the mean of its edges' products."""
+    n_sides = out.shape[1]
+    for task in range(first, last):
+        s, b = task // n_sides, task % n_sides
+        for e in range(sum_edges[s], sum_edges[s + 1]):
+            if shares[e, b] == 0.0:
+                continue
+            own, other = left[edge_left[e], b], right[edge_right[e], b]
+            if len(own) > len(other):
+                own, other = other, own  # the longer one in the inner loop
+            for i in range(len(own)):
+                factor = shares[e, b] * own[i]
+                if factor != 0.0:
+                    for j in range(len(other)):
+                        out[s, b, i + j] += factor * other[j]

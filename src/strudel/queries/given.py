@@ -97,27 +97,43 @@ def ask(
     Raises `NoValueError` where an event has probability zero, or facts that no row of the circuit
     can have unless they `may_be_impossible`.
     """
-    circuit = circuit_of(model)
+    circuit, event, evidence = facts_of(
+        circuit_of(model), given, about, may_be_impossible=may_be_impossible
+    )
+    if event is None:
+        return Asked(circuit, evidence)
+    found, log_p = remembered(circuit, event, lambda: given_event(circuit, event))
+    if found is None:
+        raise NoValueError(f"The given event {IMPOSSIBLE}", "Give another one.", column="")
+    about_event = frozenset(column_leaves(event, circuit.columns))
+    return Asked(found, nothing_known(found.columns), log_p, about_event)
+
+
+def facts_of(
+    circuit: ColumnCircuit,
+    given: Any,
+    about: Iterable[Any] | None = None,
+    *,
+    name: str = "given",
+    may_be_impossible: bool = False,
+) -> tuple[ColumnCircuit, Event | None, Evidence]:
+    """The circuit that is asked, and what is given: an event that is no evidence, and evidence."""
     columns = circuit.columns
     event = said_event(given, columns) if is_formula(given) else None
     if about is not None and columns.missingness.caused:
         named = {columns.names[columns.place(one)] for one in about}
         circuit = where_known(circuit, named | _named(circuit, given, event))
     if event is None:
-        return Asked(
-            circuit, evidence_of(circuit.columns, given, may_be_impossible=may_be_impossible)
-        )
+        evidence = evidence_of(circuit.columns, given, name, may_be_impossible=may_be_impossible)
+        return circuit, None, evidence
+    nothing = nothing_known(circuit.columns)
     facts = conjunction_of(event, columns)
-    if facts is not None:
-        evidence = evidence_of_facts(circuit, facts)
-        if evidence is None:
-            raise NoValueError(f"The given event {IMPOSSIBLE}", "Give another one.", column="")
-        return Asked(circuit, evidence)
-    found, log_p = remembered(circuit, event, lambda: given_event(circuit, event))
-    if found is None:
+    if facts is None:
+        return circuit, event, nothing
+    found = evidence_of_facts(circuit, facts)
+    if found is None and not may_be_impossible:
         raise NoValueError(f"The given event {IMPOSSIBLE}", "Give another one.", column="")
-    about_event = frozenset(column_leaves(event, columns))
-    return Asked(found, nothing_known(found.columns), log_p, about_event)
+    return circuit, None, nothing.within(facts) if found is None else found
 
 
 def evidence_of_facts(circuit: ColumnCircuit, facts: Mapping[int, Any]) -> Evidence | None:

@@ -20,6 +20,7 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.passes import UNKNOWN, decode, distinct_rows, encode
 from strudel.circuits.properties import check_properties, why_not_deterministic
+from strudel.circuits.walks import raise_if_impossible
 from strudel.data.bits import x_log_x_of
 from strudel.data.validation import slices
 from strudel.errors import CircuitPropertyError
@@ -33,7 +34,6 @@ from strudel.queries.columns.joint_table import (
 )
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.conditional_parameters import conditional_parameters
-from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.node_distributions import BLOCK_BYTES, NodeDistributions, distributions_given
 from strudel.queries.probabilities import (

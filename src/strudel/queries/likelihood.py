@@ -4,29 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._torch import find_device
-from strudel._types import FloatArray
-from strudel.circuits.bit_likelihood import rows_log_likelihood as rows_log_likelihood
-from strudel.data.validation import check_binary, check_evidence, check_partial
-from strudel.queries.arguments import log_density_in
-from strudel.queries.by_block import by_block
-from strudel.queries.model import Model, model_of
-from strudel.tables.table_code import coded_table
+from strudel._types import AnyArray, FloatArray, IntArray
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.column_flows import flow_log_likelihood, flow_logs
+from strudel.circuits.passes import distinct_rows
+from strudel.circuits.walks import component_logs_of, leaf_rows
+from strudel.data.validation import check_binary, slices
+from strudel.errors import CircuitPropertyError
+from strudel.queries.by_block import lazily
+from strudel.queries.given import circuit_of, log_mean
+from strudel.tables.evidence import Evidence, evidence_of_rows, nothing_known
+from strudel.tables.schema import Columns
+
+BLOCK_LOGS = 2**24  # of rows and components, made at a time
 
 
-@by_block("X")
-def log_likelihood(model: Model, X: ArrayLike, *, device: Any = "cpu") -> FloatArray:
+@lazily("X")
+def log_likelihood(model: Any, X: ArrayLike, *, device: Any = "cpu") -> FloatArray:
     """Log-likelihood of fully observed rows.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        Rows pass a deterministic circuit by its flows, and components of a mixture that share a
-        structure by one flow; any other smooth and decomposable circuit is evaluated.
-    X : array-like of shape (n_rows, n_vars)
-        0 and 1.
+    model : Circuit or fitted estimator
+        Rows pass a deterministic circuit by its flows, once for all of its components; any other
+        circuit is evaluated.
+    X : array-like of shape (n_rows, n_columns)
+        0 and 1, or a table with the columns of the model.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         "cuda" multiplies flows and parameters on a GPU, which pays for many rows and components; it
         needs PyTorch. Logs are then right to 1e-5 of their size.
@@ -42,19 +49,26 @@ def log_likelihood(model: Model, X: ArrayLike, *, device: Any = "cpu") -> FloatA
     >>> log_likelihood(figure_1_circuit(), [[1, 0, 1, 0]]).round(4)
     array([-3.9528])
     """
-    model = model_of(model)
-    table, _ = check_binary(X, n_vars=model.n_vars, feature_names=model.feature_names)
-    return rows_log_likelihood(model, table, find_device(device)) + log_density_in(model, X)
+    circuit = circuit_of(model)
+    cells, log_density = _complete_rows(circuit.columns, X)
+    place = find_device(device)
+    if place is None:
+        try:
+            return flow_log_likelihood(circuit, cells) + log_density + circuit.log_total
+        except CircuitPropertyError:  # some row takes two edges of one sum: a real sum
+            pass
+    nothing = nothing_known(circuit.columns)
+    rows = Evidence(circuit.columns, cells, nothing.weights, {}, {})
+    return log_probabilities_of_rows(circuit, rows, place) + log_density + circuit.log_total
 
 
-@by_block("X")
-def observed_log_likelihood(model: Model, X: Any) -> FloatArray:
+@lazily("X")
+def observed_log_likelihood(model: Any, X: Any) -> FloatArray:
     """Log-likelihood of the known values of every row; unknown ones (NaN) are summed out.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        Smooth and decomposable.
+    model : Circuit or fitted estimator
     X : array-like or frame of shape (n_rows, n_columns)
         The columns of the model, NaN or None where a value is unknown. A frame may have them in any
         order, and lack some.
@@ -70,11 +84,60 @@ def observed_log_likelihood(model: Model, X: Any) -> FloatArray:
     >>> observed_log_likelihood(figure_1_circuit(), [[1, np.nan, 0, 1]]).round(2)
     array([-1.63])
     """
-    model = model_of(model)
-    code, names = model.table_code, model.feature_names
-    if code is not None:
-        rows: Any = coded_table(X, code, "X", may_be_missing=True)
-        if rows is None:  # they are the variables already
-            rows = check_evidence(X, n_vars=model.n_vars, feature_names=tuple(names or ()))
-        return rows_log_likelihood(model, rows) + log_density_in(model, X)
-    return rows_log_likelihood(model, check_partial(X, n_vars=model.n_vars, feature_names=names)[0])
+    circuit = circuit_of(model)
+    evidence = evidence_of_rows(circuit.columns, X)
+    log_p = log_probabilities_of_rows(circuit, evidence)
+    return log_p + evidence.log_density() + circuit.log_total
+
+
+def _complete_rows(columns: Columns, X: Any) -> tuple[IntArray, FloatArray | float]:
+    """The cells of rows in which every value is known, and the log-density of their numbers."""
+    if columns.are_bits:
+        rows, _ = check_binary(X, n_vars=len(columns), feature_names=columns.names)
+        return rows.astype(np.int32), 0.0
+    evidence = evidence_of_rows(columns, X)
+    is_known = evidence.is_known()
+    if not is_known.all():
+        row, place = np.argwhere(~is_known)[0]
+        raise ValueError(
+            f"X must have a value in every column, but {columns.names[place]!r} is missing at row "
+            f"{row}. log_marginal takes rows with missing values and sums them out."
+        )
+    return evidence.codes, evidence.log_density()
+
+
+def log_probabilities_of_rows(
+    circuit: ColumnCircuit, evidence: Evidence, device: Any = None
+) -> FloatArray:
+    """Log-probability `(n_rows,)` of every row, cells for numbers."""
+    log_p = np.empty(len(evidence))
+    for part in slices(len(evidence), max(1, BLOCK_LOGS // circuit.n_components)):
+        rows = evidence.take(np.arange(part.start, part.stop))
+        log_p[part] = log_mean(circuit, logs_of_rows(circuit, rows, device))
+    return log_p
+
+
+def logs_of_rows(circuit: ColumnCircuit, evidence: Evidence, device: Any = None) -> FloatArray:
+    """Log-probabilities `(n_rows, k)` of rows; by flows where they are complete."""
+    codes, logs = evidence.codes, np.empty((len(evidence), circuit.n_components))
+    is_open: AnyArray = np.any(~evidence.is_single_cell(), axis=1)
+    if not is_open.all():
+        try:
+            if device is None:
+                logs[~is_open] = flow_logs(circuit, codes[~is_open])
+            else:
+                from strudel.circuits.on_device.column_rows import flow_logs_on  # late: needs torch
+
+                logs[~is_open] = flow_logs_on(device, circuit, codes[~is_open])
+        except CircuitPropertyError:  # some row takes two edges of one sum: a real sum
+            is_open[:] = True
+    if is_open.any():
+        rows = leaf_rows(circuit, evidence.weights)
+        few, place = distinct_rows(codes[is_open])
+        if device is None:
+            logs[is_open] = component_logs_of(circuit, rows, few)[place]
+        else:
+            from strudel.circuits.on_device.column_rows import component_logs_on
+
+            logs[is_open] = component_logs_on(device, circuit, rows, few)[place]
+    return logs

@@ -19,7 +19,13 @@ from typing import Any
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.data.validation import check_evidence, is_single_row, read_named_rows, read_values
+from strudel.data.validation import (
+    check_evidence,
+    check_partial,
+    is_single_row,
+    read_named_rows,
+    read_values,
+)
 from strudel.errors import NoValueError
 from strudel.tables.column import (
     Column,
@@ -57,8 +63,7 @@ class Evidence:
 
     def is_known(self) -> AnyArray:
         """Whether something is known, `(n_rows, n_columns)`."""
-        unknown = np.array([column.n_cells for column in self.columns])
-        return np.asarray(self.codes != unknown)
+        return np.asarray(self.codes != self.columns.n_cells)
 
     def cells(self, place: int) -> IntArray:
         """The cell that a column is known to have, NONE where several are possible."""
@@ -67,24 +72,49 @@ class Evidence:
 
     def is_single_cell(self) -> AnyArray:
         """Whether only one cell is possible, `(n_rows, n_columns)`."""
-        return np.asarray(self.codes < np.array([column.n_cells for column in self.columns]))
+        return np.asarray(self.codes < self.columns.n_cells)
 
-    def cell_weights(self, row: int, place: int) -> FloatArray:
-        """What each cell of a column weighs in one question."""
-        code, n_cells = int(self.codes[row, place]), self.columns[place].n_cells
+    def weights_of(self, place: int, code: int) -> FloatArray:
+        """What each cell of a column weighs where it has this code."""
+        n_cells = self.columns[place].n_cells
         found = np.eye(n_cells)[code] if code < n_cells else self.weights[place][code - n_cells]
         return np.asarray(found)
 
+    def cell_weights(self, row: int, place: int) -> FloatArray:
+        """What each cell of a column weighs in one question."""
+        return self.weights_of(place, int(self.codes[row, place]))
+
+    def is_possible(self, place: int) -> AnyArray:
+        """Whether some cell of a column is possible, `(n_rows,)`."""
+        n_cells = self.columns[place].n_cells
+        has_any = np.append(np.ones(n_cells, dtype=bool), self.weights[place].any(axis=1))
+        return np.asarray(has_any[self.codes[:, place]])
+
     def refined(self, columns: Columns) -> Evidence:
-        """The same about columns of which some, of which nothing is known, have more cells."""
-        shift = np.array(
-            [own.n_cells - old.n_cells for own, old in zip(columns, self.columns, strict=True)]
-        )
-        weights = tuple(
-            own if old.n_cells == new.n_cells else np.ones((1, new.n_cells))
-            for own, old, new in zip(self.weights, self.columns, columns, strict=True)
-        )
-        return replace(self, columns=columns, codes=self.codes + shift, weights=weights)
+        """The same about columns of which some have more cells; a number weighs its old cell."""
+        made = _Making(columns, self.n_rows, self)
+        for place, (old, new) in enumerate(zip(self.columns, columns, strict=True)):
+            if old.n_cells == new.n_cells:
+                continue
+            made.weights[place] = columns.equal_weights[place]
+            parent = np.searchsorted(np.array(old.edges), [-np.inf, *new.edges], side="right")
+            codes = self.codes[:, place]
+            for code in np.unique(codes).tolist():
+                weights = self.weights_of(place, code)[parent]
+                made.codes[codes == code, place] = made._code(place, new.n_cells, weights)
+            for (row, at), region in self.regions.items():
+                if at == place:
+                    made.codes[row, at] = made._code(at, new.n_cells, new.weights(region))
+            numbers = self.numbers.get(place, np.full(self.n_rows, np.nan))
+            known = np.flatnonzero(~np.isnan(numbers) & (codes < old.n_cells))
+            child = np.searchsorted(np.array(new.edges), numbers[known], side="right")
+            mass = np.bincount(parent, new.cells.cell_mass)[parent]
+            for cell in np.unique(child).tolist():
+                weights = np.arange(new.n_cells) == cell
+                own = new.cells.cell_mass[cell]
+                weights = weights * (mass[cell] / own if own > 0.0 else 1.0)
+                made.codes[known[child == cell], place] = made._code(place, new.n_cells, weights)
+        return made.evidence(self.is_single)
 
     def over(self, columns: Columns) -> Evidence:
         """The same about columns with the same cells."""
@@ -112,6 +142,8 @@ class Evidence:
     def take(self, rows: AnyArray) -> Evidence:
         """Some of the questions."""
         at = np.arange(self.n_rows)[rows]
+        if len(at) == self.n_rows and np.array_equal(at, np.arange(self.n_rows)):
+            return self
         place_of = {int(row): new for new, row in enumerate(at)}
         regions = {
             (place_of[row], place): region
@@ -146,7 +178,7 @@ class Evidence:
         """
         made = _Making(self.columns, n_rows)
         made.codes = np.repeat(self.codes, n_rows, axis=0)
-        made.weights = [list(own) for own in self.weights]
+        made.weights = list(self.weights)
         for place, own in cells.items():
             n_cells, code = self.columns[place].n_cells, int(self.codes[0, place])
             codes = np.arange(n_cells)
@@ -173,10 +205,44 @@ class Evidence:
 
     def within(self, regions: Mapping[int, Region]) -> Evidence:
         """The same questions, in which columns also lie in regions; some may be impossible."""
-        made = _Making(self.columns, self.n_rows, self)
-        for place, region in regions.items():
-            made.know_everywhere(place, region)
-        return made.evidence(self.is_single)
+        return replace(self.within_each([regions]), is_single=self.is_single)
+
+    def within_each(self, cases: Sequence[Mapping[int, Region]]) -> Evidence:
+        """All questions once for each case, in which columns also lie in regions."""
+        made = _Making(self.columns, self.n_rows * len(cases), self.repeated(len(cases)))
+        said: dict[tuple[int, Region], list[int]] = {}
+        for case, regions in enumerate(cases):
+            for place, region in regions.items():
+                said.setdefault((place, region), []).append(case)
+        for (place, region), own in said.items():
+            rows = np.zeros((len(cases), self.n_rows), dtype=bool)
+            rows[own] = True
+            made.know_in(rows.ravel(), place, region)
+        return made.evidence(is_single=False)
+
+    def repeated(self, times: int) -> Evidence:
+        """All questions several times, one time after the other."""
+        if times == 1:
+            return self
+        regions = {
+            (time * self.n_rows + row, place): region
+            for (row, place), region in self.regions.items()
+            for time in range(times)
+        }
+        numbers = {place: np.tile(own, times) for place, own in self.numbers.items()}
+        codes = np.tile(self.codes, (times, 1))
+        return replace(self, codes=codes, numbers=numbers, regions=regions, is_single=False)
+
+    def together(self, other: Evidence) -> Evidence:
+        """What is known in both, question by question; a single one goes with all of the other."""
+        n_rows = max(len(self), len(other))
+        mine, theirs = (
+            own if len(own) == n_rows else own.repeated(n_rows) for own in (self, other)
+        )
+        made = _Making(self.columns, n_rows, mine)
+        for place in np.flatnonzero(theirs.is_known().any(axis=0)).tolist():
+            made.join(place, theirs)
+        return made.evidence(self.is_single and other.is_single)
 
     def with_number(self, row: int, place: int, number: float) -> Evidence:
         """The same questions, in one of which a number or date is given."""
@@ -237,7 +303,8 @@ def evidence_of_rows(
     """The values of a table, unknown where they are missing."""
     made = _Making(columns, 0)
     if columns.are_bits:
-        rows = check_evidence(X, n_vars=len(columns), feature_names=columns.names, name=name)
+        own: dict[str, Any] = {"n_vars": len(columns), "feature_names": columns.names, "name": name}
+        rows = check_evidence(X, **own) if may_be_few else check_partial(X, **own)[0]
         made.codes = np.where(np.isnan(rows), 2, rows).astype(np.int32)
         return made.evidence(is_single_row(X))
     table = _read_table(X, columns, name)
@@ -246,9 +313,8 @@ def evidence_of_rows(
         column.cells_of(raw, columns.unknown) for column, raw in zip(columns, raws, strict=True)
     ]
     columns.warn(raws, cells)
-    unknown = np.array([column.n_cells for column in columns])
     codes = np.column_stack(cells)
-    made.codes = np.where(codes == NONE, unknown, codes).astype(np.int32)
+    made.codes = np.where(codes == NONE, columns.n_cells, codes).astype(np.int32)
     made.numbers = {
         place: column.numbers(raw)
         for place, (column, raw) in enumerate(zip(columns, raws, strict=True))
@@ -266,17 +332,22 @@ def _read_table(X: Any, columns: Columns, name: str) -> RawTable:
     return read_columns(X, name)
 
 
+def _is_inside(numbers: FloatArray, region: Region) -> AnyArray:
+    inside = np.zeros(len(numbers), dtype=bool)
+    for low, high in region:
+        inside |= (numbers >= low) & (numbers < high)
+    return inside
+
+
 class _Making:
     """Evidence while facts are added to it."""
 
     def __init__(self, columns: Columns, n_rows: int, start: Evidence | None = None) -> None:
         self.columns = columns
-        unknown = np.array([column.n_cells for column in columns], dtype=np.int32)
-        self.codes = np.tile(unknown, (n_rows, 1)) if start is None else start.codes.copy()
+        self.codes = np.tile(columns.n_cells, (n_rows, 1)) if start is None else start.codes.copy()
         self.numbers = {} if start is None else {p: own.copy() for p, own in start.numbers.items()}
         self.regions = {} if start is None else dict(start.regions)
-        every = [[np.ones(column.n_cells)] for column in columns]
-        self.weights = every if start is None else [list(own) for own in start.weights]
+        self.weights = list(columns.equal_weights if start is None else start.weights)
         self.n_rows = n_rows
         self.may_be_impossible = False
 
@@ -335,25 +406,55 @@ class _Making:
         self.regions[row, place] = region
         self._weigh(row, place, weights)
 
-    def know_everywhere(self, place: int, region: Region) -> None:
-        """Add to every question that a column lies in a region, whether that can be or not."""
+    def know_in(self, rows: AnyArray, place: int, region: Region) -> None:
+        """Add to some questions, a mask, that a column lies in a region; that may be impossible."""
         column, codes = self.columns[place], self.codes[:, place].copy()
         weights = column.weights(region)
-        for code in np.unique(codes).tolist():
-            self.codes[codes == code, place] = self._code(place, code, weights)
+        for code in np.unique(codes[rows]).tolist():
+            self.codes[rows & (codes == code), place] = self._code_of_both(place, code, weights)
         for row, at in list(self.regions):
-            if at == place:
+            if at == place and rows[row]:
                 self.regions[row, at] = both = meet(self.regions[row, at], region)
                 self.codes[row, at] = self._code(at, int(codes[row]), column.weights(both))
         given = self.numbers.get(place)
         if given is not None:  # a number lies inside, or it does not
-            known = np.flatnonzero(~np.isnan(given))
-            inside = np.zeros(len(known), dtype=bool)
-            for low, high in region:
-                inside |= (given[known] >= low) & (given[known] < high)
+            known = np.flatnonzero(rows & ~np.isnan(given))
             cells = np.searchsorted(np.array(column.edges), given[known], side="right")
             nothing = self._code(place, column.n_cells, np.zeros(column.n_cells))
-            self.codes[known, place] = np.where(inside, cells, nothing)
+            self.codes[known, place] = np.where(_is_inside(given[known], region), cells, nothing)
+
+    def join(self, place: int, other: Evidence) -> None:
+        """Add what other evidence about as many questions knows of a column."""
+        column, before = self.columns[place], self.codes[:, place].copy()
+        n_cells, codes = column.n_cells, other.codes[:, place]
+        for code in np.unique(codes[codes != n_cells]).tolist():
+            rows, weights = codes == code, other.weights_of(place, code)
+            for old in np.unique(before[rows]).tolist():
+                both = self._code_of_both(place, old, weights)
+                self.codes[rows & (before == old), place] = both
+        unknown = np.full(self.n_rows, np.nan)
+        mine, theirs = self.numbers.get(place, unknown), other.numbers.get(place, unknown)
+        number = np.where(np.isnan(mine), theirs, mine)
+        is_against = (mine != theirs) & ~np.isnan(mine) & ~np.isnan(theirs)
+        for row in sorted({row for row, at in (*self.regions, *other.regions) if at == place}):
+            regions = [own.get((row, place)) for own in (self.regions, other.regions)]
+            said = [region for region in regions if region is not None]
+            self.regions[row, place] = region = meet(said[0], said[-1])
+            if not np.isnan(number[row]):
+                is_against[row] |= not _is_inside(number[[row]], region)[0]
+                self.codes[row, place] = column.cell_of(float(number[row]))
+            elif len(said) == 2:
+                self.codes[row, place] = self._code(place, n_cells, column.weights(region))
+        if is_against.any():
+            self.codes[is_against, place] = self._code(place, n_cells, np.zeros(n_cells))
+        if not np.isnan(number).all():
+            self.numbers[place] = number
+
+    def _code_of_both(self, place: int, before: int, weights: FloatArray) -> int:
+        """The code of weights of cells together with those that were known before."""
+        n_cells = self.columns[place].n_cells
+        known = 1.0 if before < n_cells else self.weights[place][before - n_cells]
+        return self._code(place, before, weights * known)
 
     def _weigh(self, row: int, place: int, weights: FloatArray) -> None:
         self.codes[row, place] = self._code(place, int(self.codes[row, place]), weights)
@@ -370,10 +471,10 @@ class _Making:
         same = (j for j, other in enumerate(own) if np.array_equal(other, weights))
         found = next(same, len(own))
         if found == len(own):
-            own.append(weights)
+            self.weights[place] = np.vstack([own, weights])
         return n_cells + found
 
     def evidence(self, is_single: bool) -> Evidence:
         """What was added."""
-        weights = tuple(np.array(own) for own in self.weights)
+        weights = tuple(self.weights)
         return Evidence(self.columns, self.codes, weights, self.numbers, self.regions, is_single)

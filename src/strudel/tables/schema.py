@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from strudel._names import did_you_mean, quote
-from strudel._types import NONE
+from strudel._types import NONE, FloatArray, IntArray
 from strudel.data.validation import check_shared_names
 from strudel.errors import OutOfRangeWarning, UnseenValueWarning, outer_stack_level
 from strudel.tables.column import BIT, Column, bit_column, bound_text
@@ -70,8 +70,24 @@ class Columns:
         return all(column.kind == BIT for column in self.columns)
 
     @cached_property
+    def n_cells(self) -> IntArray:
+        """The number of cells of every column."""
+        return np.array([column.n_cells for column in self.columns], dtype=np.int32)
+
+    @cached_property
+    def equal_weights(self) -> tuple[FloatArray, ...]:
+        """For every column a row of weights that says nothing."""
+        return tuple(np.ones((1, n_cells)) for n_cells in self.n_cells.tolist())
+
+    @cached_property
     def _place_of(self) -> dict[str, int]:
         return {name: place for place, name in enumerate(self.names)}
+
+    @property
+    def places_in_array(self) -> list[int]:
+        """The places of the columns in an array, which also has those that are left out."""
+        every = range(len(self) + len(self.left_out))
+        return [v for v in every if f"x{v}" not in self.left_out]
 
     def place(self, name: Any, who: str = "") -> int:
         """The place of a column, by its name or number; `who` named it."""
@@ -104,8 +120,7 @@ class Columns:
                     f"{n_columns} features as input, the columns of the table that the model was "
                     f"learned from: {quote(self.names)}."
                 )
-            kept = [v for v in range(n_columns) if f"x{v}" not in self.left_out]
-            return [table.columns[place] for place in kept]
+            return [table.columns[place] for place in self.places_in_array]
         check_shared_names(
             table.names, self.names, name, may_be_few=may_be_few, left_out=self.left_out
         )

@@ -16,13 +16,13 @@ import numpy as np
 
 from strudel._names import did_you_mean, names_of, quote
 from strudel._types import FloatArray
+from strudel.circuits.bit_likelihood import rows_log_likelihood
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.walks import raise_if_impossible
 from strudel.data.validation import slices
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows
 from strudel.queries.columns.value_probabilities import respects, value_probabilities
-from strudel.queries.likelihood import rows_log_likelihood
-from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model
 from strudel.queries.probabilities import log_probabilities
 from strudel.tables.coded_column import CodedColumn

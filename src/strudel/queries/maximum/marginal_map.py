@@ -32,10 +32,10 @@ from strudel.circuits.passes import (
     encode,
 )
 from strudel.circuits.properties import check_properties
+from strudel.circuits.walks import raise_if_impossible
 from strudel.data.argument_checks import check_count
 from strudel.queries.arguments import check_limits, given_rows, variable_indices
 from strudel.queries.columns.joint_table import FEW_STATES, find_columns, log_joint_table
-from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.maximum.mixture_search import ROUNDING, MixtureSearch
 from strudel.queries.maximum.relaxation import relax
 from strudel.queries.maximum.relaxation_pass import RelaxationPass

@@ -19,12 +19,12 @@ import numpy as np
 
 from strudel._compiling import now
 from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.circuits.bit_likelihood import mixture_flow_log_likelihood
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.passes import UNKNOWN
 from strudel.queries.maximum.best_states import k_best_states
 from strudel.queries.maximum.evidence_of_mixture import best_of_components, best_values
 from strudel.queries.maximum.mixture_bounds import MixtureBounds, RelaxedBounds
-from strudel.queries.mixture_likelihood import mixture_flow_log_likelihood
 from strudel.queries.probabilities import log_probabilities
 
 ROUNDING = 1e-11  # what a bound and the probability it bounds may differ by when they are equal

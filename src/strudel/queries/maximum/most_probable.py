@@ -21,10 +21,10 @@ from strudel.circuits.mixture import Mixture
 from strudel.circuits.passes import UNKNOWN, distinct_rows, encode
 from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.circuits.scopes import BoolArray
+from strudel.circuits.walks import raise_if_impossible
 from strudel.errors import CircuitPropertyError, SearchLimitWarning, SizeLimitError
 from strudel.queries.arguments import check_limits, given_rows
 from strudel.queries.by_block import by_block
-from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.maximum.best_states import best_states, k_best_states
 from strudel.queries.maximum.mixture_search import MixtureSearch
 from strudel.queries.model import Model, model_of, structure_of
