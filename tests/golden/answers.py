@@ -68,12 +68,22 @@ def difference(found, expected):
         is_same = is_same or abs(found - expected) <= TOLERANCE * max(1.0, abs(expected))
         return None if is_same else f"{found!r} instead of {expected!r}"
     else:
-        return None if found == expected else f"{found!r} instead of {expected!r}"
+        is_same = found == expected or are_times(found, expected)
+        return None if is_same else f"{found!r} instead of {expected!r}"
     for key, one, other in pairs:
         problem = difference(one, other)
         if problem is not None:
             return f"[{key!r}]{problem if problem.startswith('[') else ': ' + problem}"
     return None
+
+
+def are_times(found, expected):
+    """Whether they are points in time that rounding tells apart."""
+    try:
+        away = datetime.datetime.fromisoformat(found) - datetime.datetime.fromisoformat(expected)
+    except (TypeError, ValueError):
+        return False
+    return abs(away) <= datetime.timedelta(microseconds=2)
 
 
 def is_number(value):
