@@ -38,10 +38,12 @@ from strudel import (
     shap_values,
     sufficient_explanation,
 )
+from strudel.circuits.walks import component_logs
 from strudel.errors import CutCellsWarning
 from strudel.predictions import classifier_agreement, prediction_variance
-from strudel.queries.model import model_of
+from strudel.queries.given import circuit_of
 from strudel.tables import TableEncoder
+from strudel.tables.evidence import nothing_known
 
 approx = pytest.approx
 pytestmark = pytest.mark.filterwarnings("ignore::strudel.errors.CutCellsWarning")
@@ -118,19 +120,16 @@ def points(column, known):
 
 def worlds(model, known):
     """All rows that agree with what is known, and their probabilities given it."""
-    circuit = model_of(model)
-    code = circuit.table_code
-    lists = [points(column, known.get(column.name)) for column in code.columns]
-    bits = [
-        np.concatenate([code.columns[i].codewords[k] for i, (_, k, _) in enumerate(combo)])
-        for combo in itertools.product(*lists)
-    ]
-    weight = np.array([math.prod(w for *_, w in combo) for combo in itertools.product(*lists)])
-    distinct, place = np.unique(np.array(bits), axis=0, return_inverse=True)
-    weight *= np.exp(strudel.log_likelihood(circuit, distinct))[place.ravel()]
-    rows = pd.DataFrame(
-        [[v for v, *_ in combo] for combo in itertools.product(*lists)], columns=list(code.names)
-    )
+    circuit = circuit_of(model)
+    lists = [points(column, known.get(column.name)) for column in circuit.columns]
+    combos = list(itertools.product(*lists))
+    cells = np.array([[cell for _, cell, _ in combo] for combo in combos], dtype=np.int32)
+    distinct, place = np.unique(cells, axis=0, return_inverse=True)
+    asked = nothing_known(circuit.columns, len(distinct))
+    logs = component_logs(circuit, asked.with_cells(dict(enumerate(distinct.T))))
+    weight = np.array([math.prod(w for *_, w in combo) for combo in combos])
+    weight *= (np.exp(logs + circuit.log_weight).sum(axis=1))[place.ravel()]
+    rows = pd.DataFrame([[v for v, *_ in combo] for combo in combos], columns=circuit.columns.names)
     return rows, weight / weight.sum()
 
 
@@ -255,7 +254,7 @@ def test_sampled_answers_of_linear_models_have_the_exact_mean():
         circuit, predictor, {}, output="probability", n_samples=40000, random_state=0
     )
     assert abs(found.value[1] - 0.5 - logit / 4.0) < 4.0 * found.standard_error[1]
-    column = model_of(circuit).table_code.column("x")
+    column = circuit_of(circuit).columns[0]
     mean, variance = column.cells.moments()
     at = np.arange(200_000) / 200_000 + 1 / 400_000
     for cell in range(column.n_values):

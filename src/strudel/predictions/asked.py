@@ -17,10 +17,11 @@ from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.finer import with_edges
 from strudel.circuits.passes import distinct_rows
+from strudel.circuits.walks import raise_if_impossible
 from strudel.predictions.cell_codes import CellCodes
 from strudel.predictions.forms import Form
 from strudel.predictions.read_predictor import reading_of, warn_of_cuts
-from strudel.queries.given import ask, circuit_of, raise_if_impossible
+from strudel.queries.given import ask, circuit_of
 from strudel.tables.evidence import Evidence
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from strudel._names import quote
 from strudel._types import AnyArray, FloatArray
+from strudel.circuits.walks import raise_if_impossible
 from strudel.data.argument_checks import RandomState, check_choice, check_count, generator_from
 from strudel.predictions.asked import Asked, ask_about
 from strudel.predictions.forms import LeafForm
@@ -29,7 +30,6 @@ from strudel.predictions.moments import (
 )
 from strudel.queries.by_block import lazily
 from strudel.queries.cells import cell_probabilities
-from strudel.queries.given import raise_if_impossible
 from strudel.queries.sampling import draw_cells
 
 MAX_STATES = 2**12  # of what is unknown and matters, per row: some milliseconds
