@@ -112,8 +112,13 @@ def states_of(columns):
 
 
 def joint_of(circuit):
-    """The probability of every combination of cells, one axis per column, node by node."""
-    cells = np.array(states_of(circuit.columns))
+    """The probability of every combination of cells, one axis per column."""
+    found = state_probabilities(circuit, np.array(states_of(circuit.columns)))
+    return found.reshape([column.n_cells for column in circuit.columns])
+
+
+def state_probabilities(circuit, cells):
+    """The probability of some combinations of cells, node by node."""
     total = np.zeros(len(cells))
     for c in range(circuit.n_components):
         value = []
@@ -129,7 +134,7 @@ def joint_of(circuit):
             ]
             value.append(sum(terms))
         total += math.exp(circuit.log_weight[c]) * value[-1]
-    return total.reshape([column.n_cells for column in circuit.columns])
+    return total
 
 
 def deterministic_circuit(columns, vtree, rng, k=1):

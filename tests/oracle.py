@@ -101,12 +101,19 @@ def total(terms, n_rows):
 
 
 def probability(circuit, row):
+    if hasattr(circuit, "leaf_column"):
+        return probabilities(circuit, [row])[0]
     return float(node_values(circuit, [row])[root(circuit)][0])
 
 
 def probabilities(circuit, rows=None):
     """The probability of every row, by default of all, in the order of `all_rows`."""
     rows = all_rows(n_vars(circuit)) if rows is None else rows
+    if hasattr(circuit, "leaf_column"):
+        from column_circuits import state_probabilities
+
+        found = state_probabilities(circuit, np.array(rows))
+        return (found * math.exp(circuit.log_total)).tolist()
     return node_values(circuit, rows)[root(circuit)].tolist()
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 
 import numpy as np
 
 import strudel
-from strudel.queries.model import model_of
+from column_circuits import joint_of
+from strudel.circuits.fold import unfold
+from strudel.queries.given import circuit_of
 
 MOST_VARS = 6  # that are enumerated
 
@@ -24,13 +27,11 @@ def need(is_right, what):
 
 
 def table_of(model):
-    """The probability of every row, from the arrays alone; None if there are too many rows."""
-    if model.n_vars > MOST_VARS:
+    """The probability of every row of cells, from the arrays alone; None if there are too many."""
+    circuit = circuit_of(model)
+    if math.prod(column.n_cells for column in circuit.columns) > 2**MOST_VARS:
         return None
-    if not isinstance(model, strudel.Mixture):
-        return _table(model, model.edge_log_theta)
-    columns = zip(np.exp(model.log_weight), model.edge_log_theta.T, strict=True)
-    return sum(w * _table(model.structure, column) for w, column in columns)
+    return joint_of(circuit) * math.exp(circuit.log_total)
 
 
 def rows_of(n_vars):
@@ -38,35 +39,23 @@ def rows_of(n_vars):
     return np.array(list(itertools.product((0, 1), repeat=n_vars)))
 
 
-def _table(circuit, log_theta):
-    rows = rows_of(circuit.n_vars)
-    value = np.zeros((circuit.n_nodes, len(rows)))
-    for v in range(circuit.n_vars):
-        value[2 * v], value[2 * v + 1] = rows[:, v] == 0, rows[:, v] == 1
-    for node in range(2 * circuit.n_vars, circuit.n_nodes):
-        for edge in range(circuit.node_edges[node], circuit.node_edges[node + 1]):
-            term = np.exp(log_theta[edge]) * value[circuit.edge_left[edge]]
-            if circuit.edge_right[edge] >= 0:
-                term = term * value[circuit.edge_right[edge]]
-            value[node] += term
-    return value[-1]
-
-
 def check_model(model, rng, *, tolerance=1e-4, asks=True):
     """The total is one; queries of one random row are what enumeration says."""
-    model = model_of(model)
-    model = model.with_table_code(None) if model.table_code is not None else model
-    table = table_of(model)
+    model = circuit_of(model)
+    n_vars, table = len(model.columns), table_of(model)
     if table is None:
         if asks:
-            total = float(strudel.log_marginal(model, np.full((1, model.n_vars), np.nan))[0])
+            total = float(strudel.log_marginal(model, np.full((1, n_vars), np.nan))[0])
             need(abs(total) < 100 * tolerance, f"the total is exp({total})")
         return
     need(abs(table.sum() - 1.0) < tolerance, f"the total is {table.sum()}")
-    if not asks:
+    if not asks or not model.columns.are_bits:
         return
-    rows = rows_of(model.n_vars)
-    row = rng.choice([0.0, 1.0, np.nan], size=model.n_vars)
+    table = table.ravel()
+    model = unfold(model, None)  # which all questions know
+    model = model.component(0) if model.n_components == 1 else model
+    rows = rows_of(n_vars)
+    row = rng.choice([0.0, 1.0, np.nan], size=n_vars)
     agrees = ((rows == row) | np.isnan(row)).all(axis=1)
     p = table[agrees].sum()
     found = float(np.exp(strudel.log_marginal(model, row[np.newaxis])[0]))
@@ -84,7 +73,7 @@ def check_model(model, rng, *, tolerance=1e-4, asks=True):
     with contextlib.suppress(strudel.CircuitPropertyError):  # not of every circuit of a file
         _check_best(model, row, rows, agrees, table)
     joint = table[agrees] / p
-    a, b = rng.permutation(model.n_vars)[:2] if model.n_vars > 1 else (0, 0)
+    a, b = rng.permutation(n_vars)[:2] if n_vars > 1 else (0, 0)
     if a != b and np.isnan(row[[a, b]]).all():
         cells = np.zeros((2, 2))
         np.add.at(cells, (rows[agrees, a], rows[agrees, b]), joint)

@@ -16,7 +16,7 @@ from campaign.files import ANSWER, REFUSED, check_refusal
 from campaign.seeds import mixed_table
 from model_files import edit
 from strudel import Strudel
-from strudel.queries.model import model_of
+from strudel.queries.given import circuit_of
 from strudel.tables import TableEncoder
 
 
@@ -73,18 +73,18 @@ def edit_density(header, arrays, rng):
 
 def check_bounds(model, rng):
     """Bounds inside cells, alone and as evidence: what enumeration and the pieces say."""
-    held = model_of(model)
-    column, other = held.table_code.columns
+    joint = table_of(model)
+    column, other = circuit_of(model).columns
     density = column.density.to_dict()
     ends = [*density["seen"], *density["point"], *column.edges, *density["parts"][0]["bounds"]]
     at = float(rng.choice(ends) + rng.choice([0.0, 0.0, 0.005, -0.3, 1e-9, 100.0]))
-    p_cell = _cells(held, column, other, None)
+    p_cell = joint.sum(axis=1) / joint.sum()
     wanted = float(p_cell @ _shares(density, column.edges, at))
     found = strudel.probability(model, f"{column.name} < {at!r}")
     need(abs(found - wanted) < 1e-6, f"P({column.name} < {at!r}) is {found}, not {wanted}")
     value = other.values[int(rng.integers(other.n_values))]
     place = other.values.index(value)
-    p_both = _cells(held, column, other, place)
+    p_both = joint[:, place]
     next_to = math.nextafter(at, math.inf)  # a cumulative distribution counts the number itself
     wanted = float(p_both @ _shares(density, column.edges, next_to) / p_both.sum())
     given = pd.DataFrame({column.name: [None], other.name: [other.own_value(value)]})
@@ -96,20 +96,6 @@ def check_bounds(model, rng):
     need(below <= 0.5 + 1e-6, f"the median {half} has {below} below it")
     drawn = model.sample(5, random_state=0)[column.name]
     need(np.isfinite(np.asarray(drawn, dtype=float)).all(), "a draw that is no number")
-
-
-def _cells(model, column, other, place):
-    """The probability of every cell, together with one value of the other column."""
-    table = table_of(model.with_table_code(None))
-    rows = np.array(list(np.ndindex(*[2] * model.n_vars)))
-    if place is not None:
-        table = table * (rows[:, other.start : other.stop] == other.codewords[place]).all(axis=1)
-    else:
-        words = other.codewords
-        table = table * (rows[:, None, other.start : other.stop] == words).all(axis=2).any(axis=1)
-    bits = rows[:, column.start : column.stop]
-    found = np.array([table[(bits == word).all(axis=1)].sum() for word in column.codewords])
-    return found / found.sum() if place is None else found
 
 
 def _shares(density, edges, at):

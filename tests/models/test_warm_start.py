@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 import oracle
 from strudel import Strudel, load, log_likelihood, read, save, variables, write
+from strudel.circuits.fold import unfold
 from strudel.learning import fit_parameters, learn_structure
 
 
@@ -93,7 +94,7 @@ def test_a_circuit_from_a_file_is_continued(ending, tmp_path):
         write(learned, path)
         if ending == ".psdd":
             write(learned.vtree, tmp_path / "m.vtree")
-        loaded = read(path)
+        loaded = unfold(read(path), None).component(0)
     model = Strudel(n_components=1, max_splits=4)
     model.circuit_, model.n_features_in_ = loaded, 8
     fit(model, warm_start=True)

@@ -1,7 +1,8 @@
-"""Into normal form: a graph of sums and products of any width as a `Circuit` on a vtree.
+"""Into normal form: a graph of sums and products of any width as a circuit on a vtree.
 
 In:  a `SumProductGraph` whose products follow a `Vtree`.
-Out: `Circuit`: products in pairs along the vtree, sums below sums taken in, nothing else changed.
+Out: `ColumnCircuit`: products in pairs along the vtree, sums below sums taken in, one table per
+     leaf, nothing else changed.
 
 With `fill`, what a node does not mention is filled in with sums that any value satisfies; logic
 needs that. Without, a graph that is not smooth is refused, since a missing variable has no weight.
@@ -9,6 +10,7 @@ needs that. Without, a graph that is not smooth is refused, since a missing vari
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
@@ -16,11 +18,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strudel._types import NONE
+from strudel._names import names_of
+from strudel._types import NONE, FloatArray, IntArray
 from strudel.circuits.builder import CircuitBuilder, Edge
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, SumProductGraph
+from strudel.circuits.circuit import Circuit, starts
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, TABLE, SumProductGraph
 from strudel.errors import GraphError
+from strudel.tables.column import Column
+from strudel.tables.schema import Columns, bit_columns
 from strudel.trees.vtree import MeetingPlaces, Vtree
 
 MAX_EDGES = 2**20  # filling gaps can square the size of a graph
@@ -34,7 +40,9 @@ class _Place(NamedTuple):
     vtree_node: int
 
 
-def normal_form(graph: SumProductGraph, vtree: Vtree, *, fill: bool = False) -> Circuit | None:
+def normal_form(
+    graph: SumProductGraph, vtree: Vtree, *, fill: bool = False
+) -> ColumnCircuit | None:
     """The circuit of the last node of a graph; None if that is false.
 
     Raises `GraphError` where a product does not follow the vtree, or where something is missing
@@ -56,8 +64,11 @@ class VtreeSums(CircuitBuilder):
     A node can be lifted to any vtree node above its own: there it leaves the rest open.
     """
 
-    def __init__(self, vtree: Vtree) -> None:
+    def __init__(self, vtree: Vtree, n_values: Sequence[int] | None = None) -> None:
         super().__init__(vtree)
+        self.n_values = [2] * vtree.n_vars if n_values is None else list(n_values)
+        self.first_literal: list[int] = [0, *itertools.accumulate(self.n_values)]
+        self.node_vtree = np.repeat(vtree.var_leaf, self.n_values).tolist()
         self.vtree_left: list[int] = vtree.node_left.tolist()
         self.vtree_right: list[int] = vtree.node_right.tolist()
         self.vtree_parent: list[int] = vtree.node_parent.tolist()
@@ -79,7 +90,8 @@ class VtreeSums(CircuitBuilder):
                 continue
             if left == NONE:
                 var = int(self.vtree.node_var[u])
-                edges: list[Edge] = [(2 * var + 1, NONE, 0.0), (2 * var, NONE, 0.0)]
+                literals = range(self.first_literal[var], self.first_literal[var + 1])
+                edges: list[Edge] = [(literal, NONE, 0.0) for literal in literals]
             else:
                 edges = [(self._trues[left], self._trues[right], 0.0)]
             self._trues[u] = self.add_at(u, edges)
@@ -108,7 +120,12 @@ class _Normaliser(VtreeSums):
     """The growing circuit, and what every node of the graph has become."""
 
     def __init__(self, graph: SumProductGraph, vtree: Vtree, fill: bool) -> None:
-        super().__init__(vtree)
+        n_values = [2] * vtree.n_vars
+        for node in graph.reached():
+            if graph.node_kind[node] == TABLE:
+                var = graph.node_literal[node] // 2
+                n_values[var] = max(n_values[var], len(graph.node_log_weights[node]))
+        super().__init__(vtree, n_values)
         self.graph, self.fill = graph, fill
         self.places = MeetingPlaces(vtree)
         self.first_place: list[int] = vtree.node_span[0].tolist()
@@ -121,7 +138,7 @@ class _Normaliser(VtreeSums):
         self.n_taken_in = 0  # edges of sums that were copied into other sums
         self.now = NONE  # the node of the graph that errors are about
 
-    def run(self) -> Circuit | None:
+    def run(self) -> ColumnCircuit | None:
         reached = self.graph.reached()
         factors = {
             child
@@ -132,12 +149,18 @@ class _Normaliser(VtreeSums):
         for node in reached:
             self.now = node
             kind = self.graph.node_kind[node]
-            if kind == LITERAL:
-                literal = self.graph.node_literal[node]
-                place = self.places.var_place[literal // 2]
-                self.place[node] = _Place(place, place, self.node_vtree[literal])
-                self.node_edges[node] = [(literal, NONE, 0.0)]
-                self.made[node] = literal
+            if kind in (LITERAL, TABLE):
+                var, value = divmod(self.graph.node_literal[node], 2)
+                place, first = self.places.var_place[var], self.first_literal[var]
+                self.place[node] = _Place(place, place, self.node_vtree[first])
+                if kind == LITERAL:
+                    self.node_edges[node] = [(first + value, NONE, 0.0)]
+                    self.made[node] = first + value
+                else:
+                    weights = self.graph.node_log_weights[node]
+                    self.node_edges[node] = [
+                        (first + cell, NONE, weight) for cell, weight in enumerate(weights)
+                    ]
             elif kind == PRODUCT:
                 self._take_product(node)
             else:
@@ -151,7 +174,22 @@ class _Normaliser(VtreeSums):
             return None
         else:
             top = self.lift(self._make(root), self.vtree.root)
-        return self.build(top)
+        return self.circuit(top)
+
+    def circuit(self, root: int) -> ColumnCircuit:
+        """The circuit over columns below a node at the root of the vtree."""
+        columns = zip(*self.edges, strict=True) if self.edges else [[]] * 4
+        parent, left, right, log_theta = map(np.array, columns)
+        return assemble_columns(
+            columns_of_values(self.n_values),
+            self.vtree,
+            np.array(self.node_vtree, dtype=np.int32),
+            edge_parent=parent.astype(np.int32),
+            edge_left=left.astype(np.int32),
+            edge_right=right.astype(np.int32),
+            edge_log_theta=log_theta.astype(np.float64),
+            root=root,
+        )
 
     def _take_product(self, node: int) -> None:
         children = [c for c in self.graph.node_children[node] if not self.is_true[c]]
@@ -326,3 +364,82 @@ def _merged(edges: list[Edge]) -> list[Edge]:
         old = weights.get((left, right))
         weights[left, right] = weight if old is None else float(np.logaddexp(old, weight))
     return [(left, right, weight) for (left, right), weight in weights.items()]
+
+
+def columns_of_values(n_values: Sequence[int], names: Sequence[str] | None = None) -> Columns:
+    """Columns of 0 and 1, and categories 0, 1, 2, ... where there are more values."""
+    made = bit_columns(names_of(len(n_values), names), "pandas")
+    columns = list(made)
+    for place, n in enumerate(n_values):
+        if n > 2:
+            labels = tuple(map(str, range(n)))
+            columns[place] = Column(
+                made.names[place],
+                "category",
+                labels,
+                tuple(range(n)),
+                counts=(0,) * n,
+                dtype="integer",
+            )
+    return Columns(tuple(columns), made.container)
+
+
+def assemble_columns(
+    columns: Columns,
+    vtree: Vtree,
+    node_vtree: IntArray,
+    edge_parent: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    edge_log_theta: FloatArray,
+    root: int,
+) -> ColumnCircuit:
+    """The circuit below a node at the root of the vtree, given edges in any order of parents.
+
+    The first nodes are the literals of the columns, one per cell. All nodes at a vtree leaf become
+    leaves, and all edges there their tables. Edges of one parent keep their order.
+    """
+    is_leaf = vtree.node_var[node_vtree] != NONE
+    reached = np.zeros(len(node_vtree), dtype=bool)
+    reached[root] = True
+    of_sums = np.flatnonzero(~is_leaf[edge_parent])
+    by_vtree = of_sums[np.argsort(node_vtree[edge_parent[of_sums]], kind="stable")[::-1]]
+    first = np.flatnonzero(np.diff(node_vtree[edge_parent[by_vtree]], prepend=-1))
+    for group in np.split(by_vtree, first[1:]) if len(by_vtree) else []:  # from the root down
+        active = group[reached[edge_parent[group]]]
+        reached[edge_left[active]] = reached[edge_right[active]] = True
+    leaves, sums = (np.flatnonzero(reached & own) for own in (is_leaf, ~is_leaf))
+    leaf_column = vtree.node_var[node_vtree[leaves]]
+    by_column = np.argsort(leaf_column, kind="stable")
+    leaves, leaf_column = leaves[by_column], leaf_column[by_column]
+    sums = sums[np.argsort(node_vtree[sums], kind="stable")]
+    number = np.full(len(node_vtree), NONE, dtype=np.int32)
+    number[leaves] = np.arange(len(leaves))
+    number[sums] = len(leaves) + np.arange(len(sums))
+
+    n_cells = np.array([column.n_cells for column in columns])
+    first_literal = np.concatenate([[0], np.cumsum(n_cells)])
+    first_cell = np.concatenate([[0], np.cumsum(n_cells[leaf_column])])
+    log_p = np.full(first_cell[-1], -np.inf)
+    is_literal = leaves < first_literal[-1]
+    cell = leaves - first_literal[leaf_column]
+    log_p[first_cell[:-1][is_literal] + cell[is_literal]] = 0.0
+    here = np.flatnonzero(is_leaf[edge_parent] & reached[edge_parent])
+    leaf = number[edge_parent[here]]
+    cells = first_cell[leaf] + edge_left[here] - first_literal[leaf_column[leaf]]
+    np.logaddexp.at(log_p, cells, edge_log_theta[here])
+
+    kept = of_sums[reached[edge_parent[of_sums]]]
+    kept = kept[np.argsort(number[edge_parent[kept]], kind="stable")]
+    return ColumnCircuit(
+        columns,
+        vtree,
+        leaf_column=leaf_column,
+        leaf_log_p=log_p[:, np.newaxis],
+        sum_vtree=node_vtree[sums],
+        sum_edges=starts(number[edge_parent[kept]] - len(leaves), len(sums)),
+        edge_left=number[edge_left[kept]],
+        edge_right=number[edge_right[kept]],
+        edge_log_theta=edge_log_theta[kept, np.newaxis],
+        log_weight=np.zeros(1),
+    )

@@ -1,7 +1,7 @@
 """Normalised parameters: the same distribution, with every sum adding up to one.
 
-In:  a `Circuit` in normal form, with parameters that need not add up to one.
-Out: the circuit whose parameters do, and the log of what it added up to before.
+In:  a structure in normal form, and parameters that need not add up to one.
+Out: parameters that do, and the log of what they added up to before.
 """
 
 from __future__ import annotations
@@ -10,20 +10,7 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, FloatArray
-from strudel.circuits.circuit import Circuit, Edges
-
-TOLERANCE = 1e-6  # how far from one the parameters of a sum may add up: files with seven digits
-
-
-def normalize(circuit: Circuit) -> tuple[Circuit, float]:
-    """Divide what a circuit gives to every row by its total, sum by sum; also the log of the total.
-
-    The parameters of every sum of the result add up to one, except for sums of total zero.
-    """
-    log_theta, log_total = normalized_parameters(
-        circuit.edges, circuit.edge_log_theta, circuit.n_vars
-    )
-    return circuit.with_parameters(log_theta), log_total
+from strudel.circuits.circuit import Edges
 
 
 def normalized_parameters(
@@ -33,7 +20,7 @@ def normalized_parameters(
     row: FloatArray | None = None,
     literal_log_weight: FloatArray | None = None,
 ) -> tuple[FloatArray, float]:
-    """The same for the weights of a structure: its log-parameters, and the log of the total.
+    """Log-parameters that add up to one in every sum that is not zero, and the log of the total.
 
     With a `row` of 0, 1 and NaN, the total is over the rows that agree with it, and what no such
     row reaches gets -inf. With weights of the literals, `(2 * n_vars,)`, a row counts as much as

@@ -1,7 +1,8 @@
 """Sum-product graphs: circuits as files hold them, before they are in our normal form.
 
-In:  nodes one at a time, children first: literals, products of many children, sums of anything.
-Out: `SumProductGraph`, plain lists that `normal_form` turns into a `Circuit`.
+In:  nodes one at a time, children first: literals, tables over the values of one variable, products
+     of many children, sums of anything.
+Out: `SumProductGraph`, plain lists that `normal_form` turns into a circuit.
 
 A product without children is true and a sum without children is false; only logic has them.
 """
@@ -14,6 +15,7 @@ from typing import Final
 LITERAL: Final = 0
 PRODUCT: Final = 1
 SUM: Final = 2
+TABLE: Final = 3
 
 
 class SumProductGraph:
@@ -21,9 +23,9 @@ class SumProductGraph:
 
     def __init__(self) -> None:
         self.node_kind: list[int] = []
-        self.node_literal: list[int] = []  # 2 * variable + value; 0 elsewhere
+        self.node_literal: list[int] = []  # 2 * variable + value; of a table 2 * variable; or 0
         self.node_children: list[Sequence[int]] = []
-        self.node_log_weights: list[Sequence[float]] = []  # one per child of a sum
+        self.node_log_weights: list[Sequence[float]] = []  # one per child of a sum, or value
 
     @property
     def n_nodes(self) -> int:
@@ -38,6 +40,10 @@ class SumProductGraph:
     def add_literal(self, literal: int) -> int:
         """Add the literal `2 * variable + value`; returns its number."""
         return self._add(LITERAL, literal, (), ())
+
+    def add_table(self, var: int, log_weights: Sequence[float]) -> int:
+        """Add a weight for every value of a variable; returns its number."""
+        return self._add(TABLE, 2 * var, (), log_weights)
 
     def add_product(self, children: Sequence[int]) -> int:
         """Add a product; returns its number."""
@@ -71,5 +77,5 @@ class SumProductGraph:
         return {
             self.node_literal[node] // 2
             for node in self.reached()
-            if self.node_kind[node] == LITERAL
+            if self.node_kind[node] in (LITERAL, TABLE)
         }

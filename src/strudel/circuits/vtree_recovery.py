@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
 from strudel._types import NONE
-from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, SumProductGraph
+from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, TABLE, SumProductGraph
 from strudel.errors import GraphError
 from strudel.trees.vtree import Vtree, VtreeNodes
 
@@ -68,7 +68,7 @@ def _products(graph: SumProductGraph, reached: list[int]) -> list[tuple[int, ...
     products: dict[tuple[int, ...], None] = {}  # in the order they are found
     for node in reached:
         kind = graph.node_kind[node]
-        if kind == LITERAL:
+        if kind in (LITERAL, TABLE):
             scope[node] = 1 << (graph.node_literal[node] // 2)
             continue
         below = [scope[child] for child in graph.node_children[node]]

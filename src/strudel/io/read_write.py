@@ -107,7 +107,7 @@ def read(path: PathLike, *, vtree: Vtree | PathLike | None = None, normalize: bo
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write(figure_1_circuit(), f"{folder}/figure_1.psdd")
     ...     read(f"{folder}/figure_1.psdd")
-    Circuit(n_vars=4, n_nodes=17, n_edges=16)
+    Circuit(n_components=1, n_columns=4, n_nodes=13, n_edges=8)
     """
     form = format_of(path)
     node_of_id = None

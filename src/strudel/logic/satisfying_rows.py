@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.column_properties import why_not_deterministic
 from strudel.circuits.normal_form import normal_form
-from strudel.circuits.normalization import normalize
-from strudel.circuits.properties import why_not_deterministic
+from strudel.circuits.reweigh import normalized
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.circuits.vtree_recovery import recover_vtree
 from strudel.errors import CircuitPropertyError
@@ -22,7 +22,7 @@ from strudel.trees.vtree import Vtree
 MAX_VARS = 2**20  # variables that an NNF claims to have cost memory even if it mentions none
 
 
-def uniform_circuit(formula: Sdd | Nnf, vtree: Vtree | None = None) -> Circuit:
+def uniform_circuit(formula: Sdd | Nnf, vtree: Vtree | None = None) -> ColumnCircuit:
     """The circuit under which all rows that satisfy a formula are equally likely.
 
     Parameters
@@ -48,7 +48,9 @@ def uniform_circuit(formula: Sdd | Nnf, vtree: Vtree | None = None) -> Circuit:
     circuit = _support(formula, vtree)
     if circuit is None:
         raise ValueError("No row satisfies this formula, so there is no distribution over them.")
-    return normalize(circuit)[0]
+    found, _ = normalized(circuit)
+    assert found is not None
+    return found
 
 
 def log_model_count(formula: Sdd | Nnf, vtree: Vtree | None = None) -> float:
@@ -61,10 +63,10 @@ def log_model_count(formula: Sdd | Nnf, vtree: Vtree | None = None) -> float:
     16
     """
     circuit = _support(formula, vtree)
-    return -np.inf if circuit is None else normalize(circuit)[1]
+    return -np.inf if circuit is None else normalized(circuit)[1]
 
 
-def _support(formula: Sdd | Nnf, vtree: Vtree | None) -> Circuit | None:
+def _support(formula: Sdd | Nnf, vtree: Vtree | None) -> ColumnCircuit | None:
     """The circuit that gives 1 to every satisfying row and 0 to every other; None if none is."""
     if isinstance(formula, Sdd):
         vtree = formula.vtree if vtree is None else vtree

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import oracle
-from strudel import FileFormatError, read
+from strudel import FileFormatError, read, write
 from strudel.errors import NormalizedWarning
 from strudel.trees.vtree import Vtree, linear_vtree
 
@@ -87,7 +87,6 @@ def test_psdd_whose_children_are_places_among_the_lines(read_text):
 def test_psdd_with_sides_swapped_in_one_element(read_text):
     text = PSDD.replace("11 7", "7 11")
     circuit = read_text("a.psdd", text)
-    assert circuit.is_in_normal_form
     assert oracle.probabilities(circuit) == pytest.approx(WANTED)
 
 
@@ -175,8 +174,7 @@ P 9 0 1 8
 
 def test_jpc_with_wide_products_and_sums_of_sums(read_text):
     circuit = read_text("a.jpc", JPC)
-    assert circuit.is_in_normal_form
-    assert circuit.n_vars == 3
+    assert len(circuit.columns) == 3
     wanted = dict.fromkeys(oracle.all_rows(3), 0.0) | {(1, 1, 1): 0.4, (0, 1, 0): 0.6}
     assert dict(
         zip(oracle.all_rows(3), oracle.probabilities(circuit), strict=True)
@@ -194,13 +192,23 @@ def test_jpc_with_the_inputs_of_version_0_4(read_text):
     assert oracle.probability(circuit, (0, 1, 0)) == 0.0
 
 
+def test_jpc_with_categories(read_text, tmp_path):
+    logs = [math.log(p) for p in (0.2, 0.3, 0.5)]
+    text = f"jpc 3\nC 0 0 1 {logs[0]} {logs[1]} {logs[2]}\nI 1 0 2 1\nP 2 0 2 0 1\n"
+    circuit = read_text("a.jpc", text)
+    assert [column.values for column in circuit.columns] == [(0, 1, 2), (0, 1)]
+    assert oracle.probability(circuit, (2, 1)) == pytest.approx(0.5)
+    write(circuit, tmp_path / "b.jpc")
+    assert oracle.probability(read(tmp_path / "b.jpc"), (1, 1)) == pytest.approx(0.3)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
         ("jpc 10", "jpc 11", 2, "11 nodes were announced, but there are 10"),
         ("jpc 10", "psdd 10", None, "does not start with a line 'jpc"),
         ("L 4 0 -3", "I 4 0 3 2", 7, "values 0 and 1 here, not '2'"),
-        ("L 4 0 -3", "C 4 0 3 -1 -1 -1", 7, "two values here, but this one has 3"),
+        ("L 4 0 -3", "C 4 0 3 -1", 7, "at least two values, but this one has 1"),
         ("L 4 0 -3", "B 4 0 3 5 -1", 7, "one trial"),
         ("P 5 0 3 0 2 3", "P 5 0 4 0 2 3", 8, "4 children should have 4 words, but there are 3"),
         ("P 5 0 3 0 2 3", "P 5 0 0", 8, "a line should be"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from strudel import FileFormatError, entropy, load_dataset, log_likelihood, read, sample, write
+from strudel.circuits.fold import unfold
 from strudel.logic import Nnf, Sdd, log_model_count, uniform_circuit
 
 LIKELIHOODS = {  # mean over the test rows, as published with the files
@@ -50,7 +51,7 @@ def test_published_entropies(circuit_files, data_folder, name):
         with table.open() as file:
             published = {r["dataset"]: float(r["entropy_pc1"]) for r in csv.DictReader(file)}
     circuit = read(circuit_files / "psdd" / f"{name}_200.psdd")
-    assert entropy(circuit) == pytest.approx(published[name], abs=1e-6)
+    assert entropy(unfold(circuit, None).component(0)) == pytest.approx(published[name], abs=1e-6)
 
 
 def test_every_file_is_read_or_refused_in_words(circuit_files, tmp_path):
@@ -68,11 +69,7 @@ def test_every_file_is_read_or_refused_in_words(circuit_files, tmp_path):
         options = {"vtree": model.vtree} if isinstance(model, Sdd) else {}
         write(model, copy)
         write(read(copy, **options), tmp_path / f"again_{path.name}")
-        again = (tmp_path / f"again_{path.name}").read_bytes()
-        if hasattr(model, "edge_log_theta"):  # whose last digits change when bits become columns
-            assert again.count(b"\n") == copy.read_bytes().count(b"\n")
-        else:
-            assert again == copy.read_bytes()
+        assert (tmp_path / f"again_{path.name}").read_bytes() == copy.read_bytes()
     assert seen > 60
 
 

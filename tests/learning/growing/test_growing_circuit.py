@@ -10,6 +10,7 @@ import plain_learner as plain
 from makers import random_function, sdd_of
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.flows import compute_flows
+from strudel.circuits.fold import unfold
 from strudel.circuits.properties import (
     why_not_deterministic,
     why_not_smooth,
@@ -88,7 +89,7 @@ def test_from_the_circuit_of_a_constraint(seed, scores, copy_depth):
     X, V = table(rng, 40, 6), table(rng, 15, 6)
     others = random_function(6, random.Random(seed), [0.0, 0.1, 0.4, 0.9][seed])
     allowed = others | {tuple(row) for row in np.vstack([X, V]).tolist()}
-    circuit = uniform_circuit(sdd_of(allowed, random_vtree(6, rng)))
+    circuit = unfold(uniform_circuit(sdd_of(allowed, random_vtree(6, rng))), None).component(0)
     follow(circuit, pack_columns(X), pack_columns(V), scores, copy_depth, "root_first", 20)
 
 

@@ -16,6 +16,7 @@ from strategies import examples, partition_circuit, seeds, vtrees
 from strudel import CircuitPropertyError, load_dataset, log_likelihood, read, write
 from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
 from strudel.circuits.flows import compute_flows
+from strudel.circuits.fold import unfold
 from strudel.data import pack_columns
 from strudel.learning import SearchOptions, fit_parameters, learn_structure
 from strudel.learning.growing.growing_circuit import GrowingCircuit
@@ -23,6 +24,11 @@ from strudel.learning.growing.growth import N_EDGES
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.logic import uniform_circuit
 from strudel.trees.vtree import Vtree, balanced_vtree
+
+
+def bits(circuit):
+    """A circuit over columns as learners have it."""
+    return unfold(circuit, None).component(0)
 
 
 @st.composite
@@ -38,7 +44,7 @@ def constrained_starts(draw, max_vars=8):
     else:
         density = draw(st.sampled_from([0.02, 0.2, 0.5, 0.9]))
         allowed = sorted(random_function(vtree.n_vars, rng, density)) or [(0,) * vtree.n_vars]
-        circuit = uniform_circuit(sdd_of(allowed, vtree))
+        circuit = bits(uniform_circuit(sdd_of(allowed, vtree)))
     rows = np.array(rng.choices(allowed, k=draw(st.integers(1, 60))), dtype=np.uint8)
     return circuit, set(allowed), rows
 
@@ -104,7 +110,7 @@ def test_counts_and_likelihoods_stay_exact(start, copy_depth):
 def test_a_single_variable_that_is_known():
     for value in (0, 1):
         vtree = Vtree.from_nested(0)
-        first = uniform_circuit(sdd_of([(value,)], vtree))
+        first = bits(uniform_circuit(sdd_of([(value,)], vtree)))
         circuit, history = learn_structure(
             [[value]] * 3, search=SearchOptions(max_splits=5), start=first
         )
@@ -123,7 +129,7 @@ def test_parameters_of_the_first_circuit_do_not_matter():
 
 
 def test_a_row_that_is_excluded_is_named():
-    first = uniform_circuit(sdd_of([(0, 1), (1, 0)], Vtree.from_nested((0, 1))))
+    first = bits(uniform_circuit(sdd_of([(0, 1), (1, 0)], Vtree.from_nested((0, 1)))))
     search = SearchOptions(max_splits=1)
     with pytest.raises(ValueError, match="row 2 of the training rows"):
         learn_structure([[0, 1], [1, 0], [1, 1], [0, 0]], search=search, start=first)
@@ -146,10 +152,12 @@ def test_what_cannot_be_grown_is_refused():
 def test_a_circuit_read_from_a_psdd_file_is_continued(start):
     first, allowed, rows = start
     search = SearchOptions(max_splits=10)
+    widths = np.diff(first.node_edges)
+    first = first.with_parameters(-np.log(np.repeat(widths, widths)))  # what is zero is no edge
     with tempfile.TemporaryDirectory() as folder:
         write(first, f"{folder}/m.psdd")
         write(first.vtree, f"{folder}/m.vtree")
-        loaded = read(f"{folder}/m.psdd")
+        loaded = bits(read(f"{folder}/m.psdd"))
     circuit, _ = learn_structure(rows, search=search, start=loaded)
     assert_supported(circuit, allowed)
     assert circuit.is_deterministic
@@ -159,7 +167,7 @@ def test_a_circuit_read_from_a_psdd_file_is_continued(start):
 @pytest.mark.parametrize("name", ["nltcs.clt", "nltcs.10split", "nltcs_200"])
 def test_a_circuit_of_another_program_is_continued(data_folder, name):
     nltcs = load_dataset("nltcs")
-    first = read(data_folder / "circuits" / "psdd" / f"{name}.psdd")
+    first = bits(read(data_folder / "circuits" / "psdd" / f"{name}.psdd"))
     before = log_likelihood(fit_parameters(first, nltcs.train), nltcs.valid).mean()
     search = SearchOptions(max_splits=60)
     circuit, history = learn_structure(nltcs.train, nltcs.valid, search=search, start=first)

@@ -4,7 +4,7 @@ In:  `.psdd`: probabilistic sentential decision diagrams, which are our normal f
      of Juice, LearnPsdd, pypsdd, PySDD and the UAI compiler of hahaXD/psdd. `.circuit` and `.glc`:
      logistic and regression circuits of mc2 and LogisticCircuit, terminals ``T`` and ``F``,
      decisions ``D`` with bracketed elements, and the bias ``B`` on the last line.
-Out: `Circuit`, `PredictorCircuit`.
+Out: `ColumnCircuit`, `PredictorCircuit`.
 
 The vtree follows from the circuit itself, because every decision names what it splits: ids of vtree
 nodes, which programs number in three different ways, are not needed and not read. Children are ids;
@@ -16,19 +16,18 @@ spells that "Logisitic". We write it in the same way, because programs expect it
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from strudel._types import NONE, FloatArray
 from strudel.circuits.builder import assemble
-from strudel.circuits.circuit import Circuit
 from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.normal_form import assemble_columns, columns_of_values
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.io.formats.sum_product import (
     ReadOptions,
-    add_coin,
     check_sums,
     circuit_from_graph,
     finish,
@@ -132,8 +131,8 @@ def recover(nodes: DecisionNodes) -> tuple[Vtree, list[int]] | None:
     return vtree, placed.tolist()
 
 
-def assemble_nodes(nodes: DecisionNodes, vtree: Vtree, node_vtree: list[int]) -> Circuit:
-    """The circuit, when all nodes fit the vtree; nodes outside it are not below the root."""
+def node_arrays(nodes: DecisionNodes, vtree: Vtree, node_vtree: list[int]) -> dict[str, Any]:
+    """The arrays that circuits are assembled of; nodes outside the vtree are not below the root."""
     n_literals = 2 * vtree.n_vars
     kinds = np.array(nodes.kind)
     is_inside = np.array(node_vtree) != NONE
@@ -143,38 +142,25 @@ def assemble_nodes(nodes: DecisionNodes, vtree: Vtree, node_vtree: list[int]) ->
     for node, literal in nodes.literals.items():
         if is_inside[node]:
             index[node] = literal
-    root = int(index[-1])
-    all_vtree = [np.repeat(vtree.var_leaf, 2), np.array(node_vtree)[is_sum]]
     coins = [(node, *coin) for node, coin in nodes.coins.items() if is_inside[node]]
     coin_parent = index[[coin[0] for coin in coins]] if coins else np.empty(0, dtype=np.int64)
     coin_var = np.array([coin[1] for coin in coins], dtype=np.int64)
     parent = np.repeat(np.array(nodes.decision, dtype=np.int64), nodes.width)
     kept = np.flatnonzero(is_inside[parent]) if len(parent) else np.empty(0, dtype=np.int64)
     prime, sub = (np.array(column, dtype=np.int64)[kept] for column in (nodes.prime, nodes.sub))
-    edge_parent = [coin_parent, coin_parent, index[parent[kept]]]
-    edge_left = [2 * coin_var + 1, 2 * coin_var, index[prime]]
-    edge_right = [np.full(2 * len(coins), NONE), index[sub]]
-    log_theta = [
-        np.array([coin[3] for coin in coins]),
-        np.array([coin[2] for coin in coins]),
-        nodes.log_theta[kept],
-    ]
-    if root < n_literals:  # one variable, fixed
-        fixed, root = root, n_literals + int(np.count_nonzero(is_sum))
-        all_vtree.append(vtree.var_leaf[:1])
-        edge_parent.append(np.array([root]))
-        edge_left.append(np.array([fixed]))
-        edge_right.append(np.array([NONE]))
-        log_theta.append(np.zeros(1))
-    return assemble(
-        vtree,
-        np.concatenate(all_vtree).astype(np.int32),
-        edge_parent=np.concatenate(edge_parent).astype(np.int32),
-        edge_left=np.concatenate(edge_left).astype(np.int32),
-        edge_right=np.concatenate(edge_right).astype(np.int32),
-        edge_log_theta=np.concatenate(log_theta).astype(np.float64),
-        root=root,
-    )
+    one_and_zero = [np.array([coin[place] for coin in coins]) for place in (3, 2)]
+    right = np.concatenate([np.full(2 * len(coins), NONE), index[sub]])
+    return {
+        "vtree": vtree,
+        "node_vtree": np.concatenate(
+            [np.repeat(vtree.var_leaf, 2), np.array(node_vtree, dtype=np.int32)[is_sum]]
+        ),
+        "edge_parent": np.concatenate([coin_parent, coin_parent, index[parent[kept]]]),
+        "edge_left": np.concatenate([2 * coin_var + 1, 2 * coin_var, index[prime]]),
+        "edge_right": right.astype(np.int32),
+        "edge_log_theta": np.concatenate([*one_and_zero, nodes.log_theta[kept]]),
+        "root": int(index[-1]),
+    }
 
 
 PSDD_HEADER = """\
@@ -191,7 +177,7 @@ c"""
 ROUNDING = 1e-14  # of a log-parameter that a T line gives by the other
 
 
-def read_psdd(file: TextFile, options: ReadOptions) -> Circuit:
+def read_psdd(file: TextFile, options: ReadOptions) -> ColumnCircuit:
     """The circuit in a file; on a vtree, if one is given."""
     nodes, announced = _read_psdd_nodes(file)
     lines = [nodes.line[node] for node in (*nodes.decision, *nodes.coins)]
@@ -203,7 +189,9 @@ def read_psdd(file: TextFile, options: ReadOptions) -> Circuit:
     recovered = recover(nodes)
     if recovered is None or options.vtree not in (None, recovered[0]):
         return circuit_from_graph(file, *_as_graph(nodes), options)
-    return finish(assemble_nodes(nodes, *recovered), file, options, nodes.largest_variable())
+    columns = columns_of_values([2] * recovered[0].n_vars)
+    circuit = assemble_columns(columns, **node_arrays(nodes, *recovered))
+    return finish(circuit, file, options, nodes.largest_variable())
 
 
 def _check_is_whole(file: TextFile, nodes: DecisionNodes, announced: int | None) -> None:
@@ -278,7 +266,8 @@ def _as_graph(nodes: DecisionNodes) -> tuple[SumProductGraph, list[int]]:
         if kind == b"L":
             number_of.append(graph.add_literal(nodes.literals[node]))
         elif kind == b"T":
-            number_of.append(add_coin(graph, *nodes.coins[node]))
+            var, *log_p = nodes.coins[node]
+            number_of.append(graph.add_table(var, log_p))
         else:
             elements = slice(starts[decisions], starts[decisions + 1])
             decisions += 1
@@ -381,7 +370,7 @@ def read_predictor(file: TextFile, options: ReadOptions) -> PredictorCircuit:
         file.refuse("it does not follow the given vtree", nodes.line[-1])
     # Every edge carries its place among the elements through the sorting of nodes.
     nodes.log_theta = -np.arange(len(nodes.prime), dtype=np.float64)
-    structure = assemble_nodes(nodes, *recovered)
+    structure = assemble(**node_arrays(nodes, *recovered))
     element = (-structure.edge_log_theta).astype(np.int64)
     literal_weight = np.zeros((2 * structure.n_vars, reader.n_outputs))
     for node, literal in nodes.literals.items():

@@ -5,8 +5,8 @@ In:  what a reader found in a `TextFile`. `.jpc`: the formats of ProbabilisticCi
      sum-product networks as Juice and Libra write them, a line ``(2 2 ... 2)`` with the number of
      values of every variable, then indicators, products and sums, whose children are places among
      the lines; the last node is the root.
-Out: `Circuit`, products in pairs on the vtree that they follow, or `FileFormatError`. Inputs must
-     have two values.
+Out: `ColumnCircuit`, products in pairs on the vtree that they follow, or `FileFormatError`.
+     Categorical inputs of `.jpc` files may have any number of values, 0, 1, 2, ...
 
 pyjuice gives the extension `.jpc` to Python pickles, which run code when they are read, and
 RPCircuits.jl `.spn` to another format: both are refused.
@@ -18,17 +18,16 @@ import io
 import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from strudel._names import names_of
 from strudel._types import NONE, FloatArray
-from strudel.circuits.circuit import Circuit
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.normal_form import normal_form
-from strudel.circuits.normalization import TOLERANCE, normalize
-from strudel.circuits.reweigh import pruned, side_by_side
+from strudel.circuits.reweigh import normalized, pruned, side_by_side
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.circuits.vtree_recovery import recover_vtree
 from strudel.errors import GraphError, NormalizedWarning
@@ -36,9 +35,11 @@ from strudel.io.formats.text import Ids, Lines, TextFile, number, read_header, s
 from strudel.io.formats.trees import inorder_ids
 from strudel.queries.given import circuit_of
 from strudel.tables.column import BIT, Column
-from strudel.tables.schema import Columns
+from strudel.tables.schema import Columns, why_not_columns
 from strudel.trees.vtree import Vtree
 
+TOLERANCE = 1e-6  # how far from one the parameters of a sum may add up: files with seven digits
+ROUNDING = 1e-9  # the same, of floats
 LARGEST = 1e6  # of a log-parameter that is to be normalised: sums of these stay finite
 NAMES = b"c feature_names "
 
@@ -86,25 +87,46 @@ def check_sums(
         )
 
 
-def finish(circuit: Circuit, file: TextFile, options: ReadOptions, mentioned: int) -> Circuit:
+def finish(
+    circuit: ColumnCircuit, file: TextFile, options: ReadOptions, mentioned: int
+) -> ColumnCircuit:
     """The circuit with its names, normalised if that was asked for.
 
     `mentioned` is the largest variable of any line: if the root is not about it, the circuit is
     only a part of what the file says.
     """
-    if mentioned >= circuit.n_vars:
-        file.refuse(f"it mentions variable {mentioned + 1}, but its root has {circuit.n_vars}")
-    if options.normalize:
-        circuit, log_total = normalize(circuit)
-        if log_total == -np.inf:
+    n_vars = len(circuit.columns)
+    if mentioned >= n_vars:
+        file.refuse(f"it mentions variable {mentioned + 1}, but its root has {n_vars}")
+    if options.normalize or not adds_up(circuit):
+        found, log_total = normalized(circuit)
+        if found is None:
             file.refuse("every row is impossible, so there is nothing to normalise")
-    names = read_names(file, circuit.n_vars)
-    return circuit if names is None else circuit.with_names(names)
+        circuit = replace(found, log_total=0.0 if options.normalize else log_total)
+    names = read_names(file, n_vars)
+    if names is None:
+        return circuit
+    columns = [replace(own, name=name) for own, name in zip(circuit.columns, names, strict=True)]
+    problem = why_not_columns(made := replace(circuit.columns, columns=tuple(columns)))
+    return file.refuse(problem) if problem is not None else circuit.with_columns(made)
+
+
+def adds_up(circuit: ColumnCircuit) -> bool:
+    """Whether leaves and sums add up to one, but for the rounding of floats."""
+    pairs = (
+        (circuit.leaf_log_p, circuit.leaf_first),
+        (circuit.edge_log_theta, circuit.sum_edges),
+    )
+    return all(
+        bool(np.all(np.abs(np.add.reduceat(np.exp(logs), first[:-1], axis=0) - 1.0) <= ROUNDING))
+        for logs, first in pairs
+        if len(logs)
+    )
 
 
 def circuit_from_graph(
     file: TextFile, graph: SumProductGraph, lines: Sequence[int], options: ReadOptions
-) -> Circuit:
+) -> ColumnCircuit:
     """The circuit of a smooth graph, on a vtree if one is given; `lines` says where nodes are."""
     weights = graph.node_log_weights
     sums = [node for node in range(graph.n_nodes) if weights[node]]
@@ -220,18 +242,12 @@ def circuit_to_write(model: Any, suffix: str) -> ColumnCircuit:
             f"A {suffix} file holds variables of 0 and 1{more}, but column {column.name!r} is of "
             f"kind {column.kind!r}. Keep this model in a .strudel file."
         )
-    if abs(circuit.log_total) > TOLERANCE:
+    if abs(circuit.log_total) > 1000 * TOLERANCE:  # rounding adds up
         raise ValueError(
             f"A file holds circuits that add up to 1, but this one adds up to "
             f"{np.exp(circuit.log_total):.6g}. Normalise it first."
         )
     return pruned(side_by_side(circuit))
-
-
-def add_coin(graph: SumProductGraph, var: int, log_zero: float, log_one: float) -> int:
-    """A new sum over the two values of a variable."""
-    pair = [graph.add_literal(2 * var + value) for value in (1, 0)]
-    return graph.add_sum(pair, [log_one, log_zero])
 
 
 def log_complement(log_p: float) -> float:
@@ -255,7 +271,7 @@ c S id-of-sum-node id-of-vtree number-of-children {id-of-child log-parameter}+
 c"""
 
 
-def read_jpc(file: TextFile, options: ReadOptions) -> Circuit:
+def read_jpc(file: TextFile, options: ReadOptions) -> ColumnCircuit:
     """The circuit in a file; on a vtree, if one is given."""
     if file.content[:1] == b"\x80":
         file.refuse(
@@ -309,19 +325,16 @@ class _JpcReader:
                 file.refuse(f"a variable has the values 0 and 1 here, not {show(tokens[4])}", line)
             return self.graph.add_literal(2 * file.variable(tokens[3], line) + value)
         if kind == b"C" and n_tokens >= 5:
-            if n_tokens != 6:
-                file.refuse(
-                    f"a variable has two values here, but this one has {n_tokens - 4}", line
-                )
             log_p = [file.real(token, line, "a log-parameter") for token in tokens[4:]]
-            return add_coin(self.graph, file.variable(tokens[3], line), log_p[0], log_p[1])
+            if len(log_p) < 2:
+                file.refuse("a variable has at least two values, but this one has 1", line)
+            return self.graph.add_table(file.variable(tokens[3], line), log_p)
         if kind == b"B" and n_tokens == 6:
             if file.whole(tokens[4], line, "the number of trials") != 1:
                 file.refuse("a binomial input must have one trial, so that it has two values", line)
             log_one = file.real(tokens[5], line, "a log-parameter")
-            return add_coin(
-                self.graph, file.variable(tokens[3], line), log_complement(log_one), log_one
-            )
+            log_p = [log_complement(log_one), log_one]
+            return self.graph.add_table(file.variable(tokens[3], line), log_p)
         forms = "L, P, S, I, C or B with its id, vtree and arguments"
         file.refuse_line(forms, tokens, line)
 
@@ -350,7 +363,7 @@ def jpc_lines(circuit: ColumnCircuit) -> Iterator[str]:
     yield from lines
 
 
-def read_spn(file: TextFile, options: ReadOptions) -> Circuit:
+def read_spn(file: TextFile, options: ReadOptions) -> ColumnCircuit:
     """The circuit in a file; on a vtree, if one is given."""
     lines = file.lines(comments=False)
     n_vars, header = _read_values(file, lines)
@@ -366,8 +379,8 @@ def read_spn(file: TextFile, options: ReadOptions) -> Circuit:
     if not is_closed or not at:
         file.refuse("it does not end with a line 'EOF': is it incomplete?")
     circuit = circuit_from_graph(file, graph, at, options)
-    if circuit.n_vars != n_vars:
-        file.refuse(f"the root mentions {circuit.n_vars} variables, not {n_vars}", header)
+    if len(circuit.columns) != n_vars:
+        file.refuse(f"the root mentions {len(circuit.columns)} variables, not {n_vars}", header)
     return circuit
 
 
