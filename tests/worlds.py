@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from strudel.predictions.predictor_forms import LeafForm, LinearForm
+from strudel.predictions.forms import LeafForm, LinearForm
 
 TIE = 1e-11  # outputs this close to a threshold are taken to reach it
 
@@ -47,7 +47,12 @@ def logistic(n_vars, rng, n_classes=2):
 
 
 def linear(n_vars, rng):
-    return LinearForm(rng.normal(size=(n_vars, 1)), rng.normal(size=1) * 0.1)
+    return sum_of(rng.normal(size=n_vars), rng.normal() * 0.1)
+
+
+def sum_of(weight, bias=0.0):
+    """A weighted sum of 0/1 variables."""
+    return LinearForm(tuple(np.array([[0.0], [w]]) for w in weight), np.array([bias]))
 
 
 PREDICTORS = {

@@ -1,7 +1,6 @@
-"""Columns with two values are one variable each: rows must not be taken for columns a second time.
+"""Columns with two values are one variable each: they are answered as variables of 0 and 1 are."""
 
-A table of such columns has as many columns as variables, and what holds 5 and 9 takes a 1 for a 5.
-"""
+from copy import deepcopy
 
 import numpy as np
 import pandas as pd
@@ -41,31 +40,40 @@ def mixture():
 def predictors(mixture):
     rows = mixture.encoder_.transform(table())
     line = LinearRegression().fit(rows, rows @ [1.0, 2.0, 3.0])
-    return line, LogisticRegression().fit(rows, rows.sum(axis=1) > 1)
+    return line, LogisticRegression().fit(rows, rows.sum(axis=1) > 1), 0
+
+
+def of_values(line, log, decided):
+    """The same of the values of the table."""
+    low, width = np.array([5.0, 10.0, 7.0]), np.array([4.0, 8.0, 4.0])
+    found = [deepcopy(line), deepcopy(log)]
+    for predictor in found:
+        predictor.intercept_ = predictor.intercept_ - predictor.coef_ @ (low / width)
+        predictor.coef_ = predictor.coef_ / width
+    return *found, "a == 9"
 
 
 PARTLY = pd.DataFrame(
     {"a": [5, 9, None, 9], "b": [None, 18, 10, None], "c": [7, 11, 7, None]}, dtype=float
 )
 ANSWERS = {
-    "responsibilities": lambda m, line, log, X: responsibilities(m, X),
-    "expected_prediction": lambda m, line, log, X: expected_prediction(m, line, X),
-    "prediction_variance": lambda m, line, log, X: prediction_variance(m, line, X),
-    "probability": lambda m, line, log, X: expected_prediction(m, log, X, output="probability"),
-    "samples": lambda m, line, log, X: (
+    "responsibilities": lambda m, line, log, one, X: responsibilities(m, X),
+    "expected_prediction": lambda m, line, log, one, X: expected_prediction(m, line, X),
+    "prediction_variance": lambda m, line, log, one, X: prediction_variance(m, line, X),
+    "samples": lambda m, line, log, one, X: (
         expected_prediction(
             m, log, X, output="probability", max_states=1, n_samples=5, random_state=0
         ).value
     ),
-    "shap_values": lambda m, line, log, X: shap_values(m, line, X).values,
-    "shap_values_sampled": lambda m, line, log, X: shap_values(m, line, X, max_exact=0).values,
-    "same_decision": lambda m, line, log, X: same_decision_probability(m, log, X),
-    "some_hidden": lambda m, line, log, X: same_decision_probability(m, log, X, hidden=[1]),
-    "expected_same_decision": lambda m, line, log, X: expected_same_decision_probability(
+    "shap_values": lambda m, line, log, one, X: shap_values(m, line, X).values,
+    "shap_values_sampled": lambda m, line, log, one, X: shap_values(m, line, X, max_exact=0).values,
+    "same_decision": lambda m, line, log, one, X: same_decision_probability(m, log, X),
+    "some_hidden": lambda m, line, log, one, X: same_decision_probability(m, log, X, hidden=[1]),
+    "expected_same_decision": lambda m, line, log, one, X: expected_same_decision_probability(
         m, log, X, observe=[1], hidden=[2]
     ),
-    "classifier_agreement": lambda m, line, log, X: classifier_agreement(m, log, 0, X),
-    "explanations": lambda m, line, log, X: _explanations(m, log, X),
+    "classifier_agreement": lambda m, line, log, one, X: classifier_agreement(m, log, one, X),
+    "explanations": lambda m, line, log, one, X: _explanations(m, log, X),
 }
 
 
@@ -81,9 +89,9 @@ def test_answers_are_those_of_the_same_model_without_its_code(mixture, predictor
     model = mixture.circuit_ if kind == "mixture" else mixture.circuit_.component(0)
     rows = mixture.encoder_.transform(PARTLY)
     assert rows.shape == PARTLY.shape
-    found = ANSWERS[name](model, *predictors, PARTLY)
+    found = ANSWERS[name](model, *of_values(*predictors), PARTLY)
     expected = ANSWERS[name](model.with_table_code(None), *predictors, rows)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_the_component_that_is_drawn(mixture):
@@ -97,7 +105,7 @@ def test_the_component_that_is_drawn(mixture):
 def test_events_as_predictors_speak_in_columns(mixture):
     found = expected_prediction(mixture, "a == 9 and c == 11", {"b": 18})
     assert found == pytest.approx(mixture.probability("a == 9 and c == 11", given={"b": 18}))
-    same = same_decision_probability(mixture, "a == 9", {"b": 18})
-    assert same == same_decision_probability(mixture, 0, {"b": 18})
+    with pytest.raises(ValueError, match="'a', which is not one of 0 and 1"):
+        same_decision_probability(mixture, 0, {"b": 18})
     drawn = expected_prediction(mixture, "a == 9", [[9, 18, 11], [5, 18, 11]])
     np.testing.assert_array_equal(drawn, [1.0, 0.0])

@@ -2,7 +2,6 @@
 
 import math
 import random
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ from strudel.circuits.fold import unfold
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import CircuitPropertyError
-from strudel.predictions import moments, shared_passes
+from strudel.predictions import moments, shared_walks
 from strudel.predictions.expected import (
     Estimate,
     expected_prediction,
@@ -295,22 +294,6 @@ def test_wrong_questions_are_refused():
         expected_prediction(circuit, line, [[1, 0, 1]])
 
 
-def test_circuits_out_of_normal_form_answer_what_needs_no_vtree():
-    circuit = figure_1_circuit()
-    left, right = circuit.edge_left.copy(), circuit.edge_right.copy()
-    edge = circuit.node_edges[circuit.root]
-    left[edge], right[edge] = right[edge], left[edge]
-    swapped = replace(circuit, edge_left=left, edge_right=right)
-    assert not swapped.is_in_normal_form
-    row = [np.nan, 1, np.nan, np.nan]
-    for predictor in (linear_model.Ridge(), forest()):
-        predictor.fit(ROWS[:, :4], TARGET)
-        wanted = expected_prediction(circuit, predictor, row)
-        assert expected_prediction(swapped, predictor, row) == pytest.approx(wanted)
-    with pytest.raises(CircuitPropertyError, match="expected_prediction"):
-        expected_prediction(swapped, random_predictor(circuit, np.random.default_rng(0)), row)
-
-
 def test_many_questions_and_rows_are_taken_in_blocks(monkeypatch):
     circuit = compile_factorized(random_vtree(6, np.random.default_rng(0)))
     rows = np.where(np.random.default_rng(0).random(ROWS.shape) < 0.5, np.nan, ROWS)
@@ -321,13 +304,13 @@ def test_many_questions_and_rows_are_taken_in_blocks(monkeypatch):
     for module, name in (
         (moments, "QUESTION_CELLS"),
         (moments, "STATE_CELLS"),
-        (shared_passes, "BLOCK_CELLS"),
+        (shared_walks, "BLOCK_CELLS"),
         (moments, "BLOCK_CELLS"),
     ):
         monkeypatch.setattr(module, name, 10)
-    monkeypatch.setattr(shared_passes, "MOST_ASKED_ROWS", 3)
-    monkeypatch.setattr(shared_passes, "MOST_ROWS", 3)
-    monkeypatch.setattr(shared_passes, "FEWEST_ROWS", 2)
+    monkeypatch.setattr(shared_walks, "MOST_ASKED_ROWS", 3)
+    monkeypatch.setattr(shared_walks, "MOST_ROWS", 3)
+    monkeypatch.setattr(shared_walks, "FEWEST_ROWS", 2)
     assert np.array_equal(expected_prediction(circuit, predictor, rows), wanted)
     assert np.array_equal(expected_prediction(circuit, own, rows), of_own)
 

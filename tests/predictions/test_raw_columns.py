@@ -38,10 +38,12 @@ from strudel import (
     shap_values,
     sufficient_explanation,
 )
+from strudel.circuits.walks import component_logs
 from strudel.errors import CutCellsWarning
 from strudel.predictions import classifier_agreement, prediction_variance
-from strudel.queries.model import model_of
+from strudel.queries.given import circuit_of
 from strudel.tables import TableEncoder
+from strudel.tables.evidence import nothing_known
 
 approx = pytest.approx
 pytestmark = pytest.mark.filterwarnings("ignore::strudel.errors.CutCellsWarning")
@@ -118,19 +120,16 @@ def points(column, known):
 
 def worlds(model, known):
     """All rows that agree with what is known, and their probabilities given it."""
-    circuit = model_of(model)
-    code = circuit.table_code
-    lists = [points(column, known.get(column.name)) for column in code.columns]
-    bits = [
-        np.concatenate([code.columns[i].codewords[k] for i, (_, k, _) in enumerate(combo)])
-        for combo in itertools.product(*lists)
-    ]
-    weight = np.array([math.prod(w for *_, w in combo) for combo in itertools.product(*lists)])
-    distinct, place = np.unique(np.array(bits), axis=0, return_inverse=True)
-    weight *= np.exp(strudel.log_likelihood(circuit, distinct))[place.ravel()]
-    rows = pd.DataFrame(
-        [[v for v, *_ in combo] for combo in itertools.product(*lists)], columns=list(code.names)
-    )
+    circuit = circuit_of(model)
+    lists = [points(column, known.get(column.name)) for column in circuit.columns]
+    combos = list(itertools.product(*lists))
+    cells = np.array([[cell for _, cell, _ in combo] for combo in combos], dtype=np.int32)
+    distinct, place = np.unique(cells, axis=0, return_inverse=True)
+    asked = nothing_known(circuit.columns, len(distinct))
+    logs = component_logs(circuit, asked.with_cells(dict(enumerate(distinct.T))))
+    weight = np.array([math.prod(w for *_, w in combo) for combo in combos])
+    weight *= (np.exp(logs + circuit.log_weight).sum(axis=1))[place.ravel()]
+    rows = pd.DataFrame([[v for v, *_ in combo] for combo in combos], columns=circuit.columns.names)
     return rows, weight / weight.sum()
 
 
@@ -255,7 +254,7 @@ def test_sampled_answers_of_linear_models_have_the_exact_mean():
         circuit, predictor, {}, output="probability", n_samples=40000, random_state=0
     )
     assert abs(found.value[1] - 0.5 - logit / 4.0) < 4.0 * found.standard_error[1]
-    column = model_of(circuit).table_code.column("x")
+    column = circuit_of(circuit).columns[0]
     mean, variance = column.cells.moments()
     at = np.arange(200_000) / 200_000 + 1 / 400_000
     for cell in range(column.n_values):
@@ -416,15 +415,6 @@ def test_parts_of_cells_may_be_known(model):
     assert found == approx(wanted, rel=1e-9)
 
 
-def test_variables_of_cut_cells_do_not_say_enough(model):
-    predictor = fitted("tree")
-    with pytest.raises(ValueError, match="Use the 3 columns of the table"):
-        expected_prediction(model, predictor, model.encoder_.transform(FEW))
-    first = model.encoder_.code_.column("size").variable_names[0]
-    with pytest.raises(ValueError, match=r"cuts column 'size' elsewhere. Name the column itself"):
-        same_decision_probability(model, fitted("classes"), hidden=[first])
-
-
 @pytest.mark.parametrize(
     ("predictor", "message"),
     [
@@ -503,50 +493,3 @@ def test_an_encoder_with_few_cells_takes_the_most_even_thresholds():
     assert min(code.column("score").counts) > 60
     with pytest.raises(TypeError, match="thresholds of trees, but the predictor is a Ridge"):
         TableEncoder(edges=Ridge().fit(TABLE[["size"]], TARGET)).fit(TABLE)
-
-
-def test_variables_are_those_of_the_model_that_is_asked(any_model):
-    circuit = model_of(any_model)
-    names = circuit.feature_names
-    member = names.index(circuit.table_code.column("member").variable_names[0])
-    says = int(circuit.table_code.column("member").codewords[1, 0])  # of True
-    event = {member: 1, "size": (7, None)}
-    wanted = strudel.probability(circuit, event)
-    assert expected_prediction(circuit, event, {}) == approx(wanted)
-    tree = fitted("tree")  # it cuts cells of size, which come before
-    wanted = expected_prediction(circuit, tree, {"member": True})
-    assert expected_prediction(circuit, tree, {member: says}) == approx(wanted)
-    assert expected_prediction(circuit, tree, [{names[member]: says}]) == approx([wanted])
-    rows, p = worlds(any_model, {})
-    yes = DecisionTreeClassifier(max_depth=3).fit(FEW[["size"]], FEW["member"])
-    holds = rows["member"].to_numpy() == bool(says)
-    wanted = p @ (yes.predict(rows[["size"]]) == holds)
-    assert classifier_agreement(circuit, yes, member) == approx(wanted)
-    assert classifier_agreement(circuit, yes, {member: 1}) == approx(wanted)
-
-
-def test_variables_of_cells_that_are_cut(any_model):
-    circuit = model_of(any_model)
-    column = circuit.table_code.column("size")
-    tree = fitted("tree")
-    for bit, name in enumerate(column.variable_names):
-        cells = np.flatnonzero(column.codewords[:, bit])
-        rows, p = worlds(any_model, {})
-        cell = np.searchsorted(column.edges, rows["size"], side="right")
-        is_in = np.isin(cell, cells)
-        wanted = p[is_in] @ tree.predict(rows[is_in]) / p[is_in].sum()
-        assert expected_prediction(circuit, tree, {name: 1}) == approx(wanted, rel=1e-9)
-        assert expected_prediction(circuit, tree, {column.start + bit: 1}) == approx(wanted)
-        high = DecisionTreeClassifier(max_depth=2).fit(FEW[["size"]], IS_HIGH)
-        wanted = p @ ((high.predict(rows[["size"]]) == "yes") == is_in)
-        assert classifier_agreement(circuit, high, column.start + bit) == approx(wanted)
-
-
-def test_rows_and_predictors_of_variables_are_refused_where_cells_are_cut(model):
-    n_vars = model_of(model).n_vars
-    with pytest.raises(ValueError, match=f"given holds the {n_vars} variables of the model"):
-        expected_prediction(model, fitted("tree"), [np.nan] * n_vars)
-    bits = model.encoder_.transform(FEW)
-    other = DecisionTreeClassifier(max_depth=2).fit(np.asarray(bits), IS_HIGH)
-    with pytest.raises(ValueError, match=f"is over the {n_vars} variables of the model"):
-        classifier_agreement(model, fitted("classes"), other)

@@ -27,7 +27,7 @@ from joint import (
 from strategies import examples, random_mixture
 from strudel import marginal_probabilities
 from strudel.circuits.compile import compile_factorized
-from strudel.errors import CircuitPropertyError, SearchLimitWarning
+from strudel.errors import SearchLimitWarning
 from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.logic.terms import variables
@@ -295,10 +295,3 @@ def test_what_cannot_be():
     three = PREDICTORS["tree"](5, np.random.default_rng(0), 3)
     with pytest.raises(ValueError, match="the most probable one is chosen"):
         same_decision_probability(zeros, three, threshold=0.2)
-
-
-def test_a_circuit_that_is_not_structured():
-    from joint import swapped_circuit
-
-    with pytest.raises(CircuitPropertyError, match="normalised"):
-        same_decision_probability(swapped_circuit(), "X1", hidden=["X2", "X3"])

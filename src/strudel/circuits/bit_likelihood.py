@@ -44,8 +44,8 @@ FAR = -50.0  # nats; components this much less probable than the best do not cou
 def rows_log_likelihood(model: Model, rows: AnyArray, device: Any = None) -> FloatArray:
     """Log-likelihood of rows of the 0/1 variables; where values are unknown, of the known ones.
 
-    `rows` are uint8, or float64 with NaN where a value is unknown. They can be evaluated on a
-    `torch.device`.
+    `rows` are uint8, or float64 with NaN where a value is unknown. Complete ones can be evaluated
+    on a `torch.device`.
     """
     check_properties(structure_of(model), "log_likelihood", "smooth", "decomposable")
     if rows.dtype == np.uint8:
@@ -53,7 +53,7 @@ def rows_log_likelihood(model: Model, rows: AnyArray, device: Any = None) -> Flo
     has_gap = np.isnan(rows).any(axis=1)
     log_p = np.empty(len(rows))
     if has_gap.any():
-        log_p[has_gap] = log_probabilities(model, rows[has_gap], "log_likelihood", device)
+        log_p[has_gap] = log_probabilities(model, rows[has_gap], "log_likelihood")
     if not has_gap.all():
         complete = rows[~has_gap].astype(np.uint8)
         log_p[~has_gap] = _log_likelihood_of_complete(model, complete, device)
@@ -73,41 +73,35 @@ def _log_likelihood_of_complete(model: Model, table: ByteArray, device: Any) -> 
             log_p[rows] = flow_log_likelihood(model, pack_columns(table[rows]))
         return log_p
     except CircuitPropertyError:  # some row takes two edges of one sum: a real sum
-        return log_probabilities(model, table.astype(np.float64), "log_likelihood", device)
+        return log_probabilities(model, table.astype(np.float64), "log_likelihood")
 
 
-def rows_responsibilities(model: Model, rows: FloatArray, device: Any = None) -> FloatArray:
+def rows_responsibilities(model: Model, rows: FloatArray) -> FloatArray:
     """Probability of every component given each row of 0, 1 and NaN."""
     model = as_mixture(model)
     weight = np.empty((len(rows), model.n_components))
     for part in slices(len(rows), rows_at_a_time(model)):
-        weight[part] = posterior(model, component_logs(model, encode(rows[part]), device))
+        weight[part] = posterior(model, component_logs(model, encode(rows[part])))
     raise_if_impossible(np.where(np.isnan(weight[:, 0]), -np.inf, 0.0))
     return weight
 
 
-def component_logs(mixture: Mixture, codes: AnyArray, device: Any = None) -> FloatArray:
+def component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
     """Log-probabilities `(n_rows, n_components)`; by flows for complete rows, if any."""
     is_open = np.any(codes == UNKNOWN, axis=1)
     log_p = np.empty((len(codes), mixture.n_components))
     if not is_open.all():
         try:
-            log_p[~is_open] = component_flow_logs(mixture, codes[~is_open], device)
+            log_p[~is_open] = component_flow_logs(mixture, codes[~is_open])
         except CircuitPropertyError:  # not deterministic, or not in normal form
             is_open[:] = True
     if is_open.any():
-        log_p[is_open] = component_log_probabilities(
-            mixture, codes[is_open], "responsibilities", device
-        )
+        log_p[is_open] = component_log_probabilities(mixture, codes[is_open], "responsibilities")
     return log_p
 
 
-def component_flow_logs(mixture: Mixture, rows: ByteArray, device: Any = None) -> FloatArray:
+def component_flow_logs(mixture: Mixture, rows: ByteArray) -> FloatArray:
     """Log-likelihoods `(n_rows, n_components)` by flows, without the weights of the components."""
-    if device is not None:
-        from strudel.circuits.on_device.bit_rows import component_logs_on  # late: needs torch
-
-        return component_logs_on(device, mixture, rows)
     log_p = np.empty((len(rows), mixture.n_components))
     _gather(mixture, rows, log_p, np.empty(0))
     return log_p

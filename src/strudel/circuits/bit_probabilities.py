@@ -11,14 +11,13 @@ with several if the components are few.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from strudel._numba import in_threads, kernel, soonest
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.evaluate import evaluate_edges
-from strudel.circuits.mixture import Model, Part, log_weights_of, part_of, structure_of
+from strudel.circuits.mixture import Model, Part, log_weights_of, part_of
 from strudel.circuits.passes import (
     LANES,
     UNKNOWN,
@@ -39,14 +38,12 @@ from strudel.data.validation import slices
 BLOCK_CELLS = 2**22  # per row and component, made at a time
 
 
-def log_probabilities(
-    model: Model, evidence: FloatArray, query: str, device: Any = None
-) -> FloatArray:
+def log_probabilities(model: Model, evidence: FloatArray, query: str) -> FloatArray:
     """Log-probability of every row of evidence, unknown values summed out; equal rows only once."""
     codes, place = distinct_rows(encode(evidence))
     log_p = np.empty(len(codes))
     for part in slices(len(codes), rows_at_a_time(model)):
-        logs = component_log_probabilities(model, codes[part], query, device)
+        logs = component_log_probabilities(model, codes[part], query)
         log_p[part] = log_mean(model, logs)
     return log_p[place]
 
@@ -77,21 +74,11 @@ def posterior(model: Model, log_p: FloatArray) -> FloatArray:
     return weight
 
 
-def component_log_probabilities(
-    model: Model, codes: AnyArray, query: str, device: Any = None
-) -> FloatArray:
+def component_log_probabilities(model: Model, codes: AnyArray, query: str) -> FloatArray:
     """Log-probability of every row under every component, `(n_rows, n_components)`.
 
-    The weights of the components are left out. Unknown values are summed out. With a
-    `torch.device`, in float32 accuracy.
+    The weights of the components are left out. Unknown values are summed out.
     """
-    if device is not None:
-        from strudel.circuits.on_device.bit_rows import (
-            component_log_probabilities_on,  # needs torch
-        )
-
-        check_properties(structure_of(model), query, "smooth", "decomposable")
-        return component_log_probabilities_on(device, model, codes)
     part = part_of(model)
     check_properties(part.structure, query, "smooth", "decomposable")
     log_p = np.empty((len(codes), part.n_components))

@@ -46,12 +46,26 @@ def is_known_deterministic(circuit: ColumnCircuit) -> bool:
 
 
 def _find_overlap(circuit: ColumnCircuit) -> str | None:
+    overlapping = np.flatnonzero(overlapping_sums(circuit))
+    if not len(overlapping):
+        return None
+    return f"some row satisfies two edges of sum node {circuit.n_leaves + overlapping[0]}"
+
+
+def overlapping_sums(circuit: ColumnCircuit, is_hidden: AnyArray | None = None) -> AnyArray:
+    """Whether some row satisfies two edges of each sum, or two rows that differ in hidden columns.
+
+    Without hidden columns it stops at the first vtree node that has one.
+    """
     vtree = circuit.vtree
     overlaps: list[AnyArray] = []
+    is_twice = np.zeros(len(circuit.sum_vtree), dtype=bool)
     for v in range(vtree.n_nodes):
         place = int(vtree.node_var[v])
         if place != NONE:
             holds: AnyArray = np.any(circuit.leaf_table(place) > -np.inf, axis=2) * 1.0
+            if is_hidden is not None and is_hidden[place]:
+                holds = holds.max(axis=1, keepdims=True)
             overlaps.append(holds @ holds.T > 0.0)
             continue
         edges, first = edges_at(circuit, v)
@@ -75,11 +89,10 @@ def _find_overlap(circuit: ColumnCircuit) -> str | None:
             both[np.arange(len(rows)), rows] = False
             at, other = np.nonzero(both)
             own, theirs = owner[rows[at]], owner[other]
-            twice = np.flatnonzero(own == theirs)
-            if len(twice):
-                node = circuit.n_leaves + circuit.vtree_sums[v] + own[twice[0]]
-                return f"some row satisfies two edges of sum node {node}"
+            is_twice[circuit.vtree_sums[v] + own[own == theirs]] = True
             found[own, theirs] = True
+        if is_hidden is None and is_twice.any():
+            break
         np.fill_diagonal(found, True)
         overlaps.append(found)
-    return None
+    return is_twice

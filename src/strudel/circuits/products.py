@@ -104,17 +104,11 @@ class Pairs:
         p, n_leaves = self.p, len(self.leaves)
         if not len(self):
             return p.nothing()
-        place = len(p.columns) + p.node_vtree[self.node_p]
-        place[self.leaves] = p.leaf_column[self.node_p[self.leaves]]
-        order = np.argsort(place, kind="stable")  # leaves by column, then sums by vtree node
+        place, order = self._place, self._order
         number = np.empty(len(order), dtype=np.int32)
         number[order] = np.arange(len(order))
         owner = np.repeat(number - n_leaves, np.diff(self.node_edges))
-        edges = np.argsort(owner, kind="stable")
-        leaf_order = np.argsort(number[self.leaves])
-        width = np.diff(self.leaf_first)[leaf_order]
-        ends = np.cumsum(width)
-        cells = np.arange(ends[-1]) + np.repeat(self.leaf_first[leaf_order] - ends + width, width)
+        edges, cells = self.edge_order, self.cell_order
         return ColumnCircuit(
             p.columns,
             p.vtree,
@@ -129,6 +123,34 @@ class Pairs:
             known,
             log_total,
         )
+
+    @cached_property
+    def _place(self) -> IntArray:
+        """The column of each pair of leaves, and after all columns the vtree node of others."""
+        place = len(self.p.columns) + self.p.node_vtree[self.node_p]
+        place[self.leaves] = self.p.leaf_column[self.node_p[self.leaves]]
+        return place
+
+    @cached_property
+    def _order(self) -> AnyArray:
+        """The pairs as the circuit has them: leaves by column, then sums by vtree node."""
+        return np.argsort(self._place, kind="stable")
+
+    @cached_property
+    def edge_order(self) -> AnyArray:
+        """The edges as the circuit has them."""
+        rank = np.empty(len(self._order), dtype=np.int64)
+        rank[self._order] = np.arange(len(self._order))
+        return np.argsort(np.repeat(rank, np.diff(self.node_edges)), kind="stable")
+
+    @cached_property
+    def cell_order(self) -> AnyArray:
+        """The cells of leaves as the circuit has them."""
+        leaf_order = np.argsort(self._place[self.leaves], kind="stable")
+        width = np.diff(self.leaf_first)[leaf_order]
+        ends = np.cumsum(width)
+        shift = np.repeat(self.leaf_first[leaf_order] - ends + width, width)
+        return np.arange(len(shift)) + shift
 
 
 class _Side(NamedTuple):

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.column_properties import why_not_deterministic
-from strudel.circuits.on_device.levels import choice_edges, graph_of_columns
+from strudel.circuits.on_device.levels import choice_edges, graph_of
 from strudel.circuits.on_device.passes import (
     Plan,
     best_inputs,
@@ -372,7 +372,7 @@ class _Structure(nn.Module):
     def __init__(self, circuit: ColumnCircuit) -> None:
         super().__init__()
         self.circuit = circuit
-        graph = graph_of_columns(circuit)
+        graph = graph_of(circuit)
         index, self.layout = packed(graph)
         width = np.diff(circuit.leaf_first)
         leaf = np.repeat(np.arange(circuit.n_leaves), width)

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from strudel._names import names_of
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.finer import with_edges
-from strudel.circuits.passes import encode
 from strudel.data.argument_checks import check_count
 from strudel.plotting.canvas import (
     Palette,
@@ -23,13 +21,12 @@ from strudel.plotting.canvas import (
     short_labels,
     size_in_points,
 )
-from strudel.predictions.explanation import ShapValues, values_of_columns
-from strudel.queries.arguments import given_rows
+from strudel.predictions.explanation import ShapValues, values_of_row
 from strudel.queries.column_posterior import ColumnPosterior, density_curve
 from strudel.queries.given import Asked, ask, circuit_of
 from strudel.queries.marginals import marginal_probabilities
-from strudel.queries.model import Model, model_of
 from strudel.tables.column import Column
+from strudel.tables.schema import Columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -155,12 +152,6 @@ def _bars_of_column(
         share, first = float(np.ravel(chance)[0]), float(np.ravel(earlier)[0])
         if not is_given or share > 0.0:
             yield Bar(f"{title}: {label}", column.name, share, first, is_given)
-
-
-def _one_row(model: Model, given: Any) -> FloatArray:
-    """What is given as one row of 0, 1 and NaN."""
-    rows, _ = given_rows(model, given)
-    return rows[0]
 
 
 def _most_telling(bars: list[Bar], room: int, has_evidence: bool) -> list[Bar]:
@@ -321,10 +312,9 @@ def plot_shap_values(
             f"plot_shap_values draws one row, but these are the values of {len(shares.values)}. "
             "Ask for one row with shap_values, and draw one picture for each."
         )
-    found = model_of(model)
     ax = axes_or_current(ax)
     room = max(int(size_in_points(ax)[1] / SHARE_LINE) - 1, 1) if top is None else top
-    bars = _largest(_shares(shares, found, _one_row(found, row), row), room)
+    bars = _largest(_shares(shares, circuit_of(model).columns, values_of_row(model, row)), room)
     prediction = float(np.ravel(shares.prediction)[0])
     _draw_shares(ax, bars, prediction, palette_of(ax))
     ax.set_xlabel(
@@ -333,24 +323,16 @@ def plot_shap_values(
     return ax
 
 
-def _shares(shares: ShapValues, model: Model, row: FloatArray, given: Any) -> list[Share]:
-    """One for every variable that is known, or column of a table, the largest first."""
+def _shares(shares: ShapValues, columns: Columns, said: Sequence[Any]) -> list[Share]:
+    """One for every column that is known, the largest first."""
     values, errors = np.ravel(shares.values), np.ravel(shares.standard_error)
-    is_known = ~np.isnan(row)
-    code = model.table_code
+    between, longest = (" = ", 24) if columns.are_bits else (": ", 16)
+    names = short_labels(columns.names, longest=longest)
     found = []
-    if code is None:
-        names = short_labels([str(name) for name in names_of(model.n_vars, model.feature_names)])
-        for var in np.flatnonzero(is_known):
-            label = f"{names[var]} = {row[var]:.0f}"
-            found.append(Share(label, float(values[var]), float(errors[var])))
-    else:
-        names = short_labels(code.names, longest=16)
-        said = values_of_columns(code, given, encode(row[np.newaxis])[0])
-        for place, (column, name) in enumerate(zip(code.columns, names, strict=True)):
-            if is_known[column.start : column.stop].any():
-                label = f"{name}: {short_labels([str(said[place])])[0]}"
-                found.append(Share(label, float(values[place]), float(errors[place])))
+    for place, value in enumerate(said):
+        if value is not None:
+            label = f"{names[place]}{between}{short_labels([str(value)])[0]}"
+            found.append(Share(label, float(values[place]), float(errors[place])))
     return sorted(found, key=lambda share: -abs(share.value))
 
 

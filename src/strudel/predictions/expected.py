@@ -17,34 +17,20 @@ import numpy as np
 
 from strudel._names import quote
 from strudel._types import AnyArray, FloatArray
-from strudel.algebra.event_probability import event_log_probabilities
-from strudel.circuits.compile import compile_factorized
-from strudel.circuits.passes import decode, distinct_rows, encode
-from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.walks import raise_if_impossible
 from strudel.data.argument_checks import RandomState, check_choice, check_count, generator_from
+from strudel.predictions.asked import Asked, ask_about
+from strudel.predictions.forms import LeafForm
 from strudel.predictions.moments import (
     MAX_LEAF_PAIRS,
     Moments,
-    circuit_moments,
     enumerated_moments,
-    leaf_moments,
-    moments_of_points,
+    moments_of,
     states_of,
 )
-from strudel.predictions.predictor_arguments import (
-    Asked,
-    Evidence,
-    ask,
-    evidence_of,
-    evidence_of_codes,
-)
-from strudel.predictions.predictor_forms import EventForm, Form, LeafForm, LinearForm
-from strudel.queries.by_block import by_block
-from strudel.queries.columns.value_probabilities import linear_shares
-from strudel.queries.model import Model, model_of
-from strudel.queries.probabilities import literal_probabilities, log_probabilities
-from strudel.queries.sampling import drawn_bits
+from strudel.queries.by_block import lazily
+from strudel.queries.cells import cell_probabilities
+from strudel.queries.sampling import draw_cells
 
 MAX_STATES = 2**12  # of what is unknown and matters, per row: some milliseconds
 BLOCK_CELLS = 2**24  # of sampled rows
@@ -59,7 +45,7 @@ class Estimate(NamedTuple):
     standard_error: float | FloatArray
 
 
-@by_block("given")
+@lazily("given")
 def expected_prediction(
     model: Any,
     predictor: Any,
@@ -76,13 +62,11 @@ def expected_prediction(
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        Smooth and decomposable; in normal form for predictor circuits, and for powers of linear
-        models.
+    model : Circuit or fitted estimator
     predictor : fitted scikit-learn model, PredictorCircuit, estimator that holds one, or event
-        Linear and logistic regressions, decision trees, forests and gradient boosting, over the
-        model's variables; or over the columns of its table, also in a pipeline with steps that take
-        one column at a time: encoders, scalers, imputers. Regression and logistic circuits, which
+        Linear and logistic regressions, decision trees, forests and gradient boosting, over columns
+        of the model's table, also in a pipeline with steps that take one column at a time:
+        encoders, scalers, imputers. Regression and logistic circuits of 0/1 variables, which
         must be on the model's vtree; anything that `probability` takes for an event, which counts
         as 1 where it holds and 0 elsewhere.
     given : evidence in any form, as in `probability`
@@ -150,7 +134,7 @@ def expected_prediction(
     return Estimate(_shaped(task, value), _shaped(task, error))
 
 
-@by_block("given")
+@lazily("given")
 def prediction_variance(
     model: Any,
     predictor: Any,
@@ -190,136 +174,75 @@ def prediction_variance(
     return _shaped(task, np.maximum(moments.central[:, 0], 0.0))
 
 
-def expected_outputs(model: Model, form: Form, rows: FloatArray) -> FloatArray:
-    """The expectation of what a form adds up, given rows that are checked and possible.
-
-    Decisions and explanations ask for it: each gets a row of outputs, even if there is only one.
-    """
-    codes, place = distinct_rows(encode(rows))
-    known = evidence_of_codes(codes, place, False, form)
-    task = _Task(Asked(model, form, model), known, False, "expected_prediction")
-    moments, _ = _exact(task, 1, MAX_STATES, MAX_LEAF_PAIRS)
-    return moments.raw(1)[place]
-
-
 class _Task(NamedTuple):
     """What is asked, checked."""
 
     asked: Asked
-    known: Evidence
     is_linked: bool  # whether probabilities are to be made of log-odds
     query: str
 
-    @property
-    def model(self) -> Model:
-        """The model that is asked."""
-        return self.asked.model
-
-    @property
-    def form(self) -> Form:
-        """The form of the predictor."""
-        return self.asked.form
-
     def made_of(self, output: FloatArray) -> FloatArray:
         """What is asked for, from what the form adds up."""
-        return self.form.probabilities(output) if self.is_linked else output
+        return self.asked.form.said.probabilities(output) if self.is_linked else output
 
 
 def _prepare(model: Any, predictor: Any, given: Any, output: Kind | None, query: str) -> _Task:
-    [asked] = ask(model_of(model), predictor, query=query)
-    form = asked.form
+    [asked] = ask_about(model, [predictor], given)
+    own = asked.form.said.output
     if output is not None:
         check_choice("output", output, get_args(Kind))
-    is_linked = output == "probability" and form.output == "logit"
-    if output is not None and output != form.output and not is_linked:
+    is_linked = output == "probability" and own == "logit"
+    if output is not None and output != own and not is_linked:
         raise ValueError(
-            f"output is {output!r}, but this predictor gives a {form.output}. Leave output=None."
+            f"output is {output!r}, but this predictor gives a {own}. Leave output=None."
         )
-    return _Task(asked, evidence_of(asked, given, "given"), is_linked, query)
+    return _Task(asked, is_linked, query)
 
 
 def _exact(task: _Task, order: int, max_states: int, max_pairs: int) -> tuple[Moments, AnyArray]:
     """The moments up to an order, and the rows that have too many states for them."""
     check_count("max_states", max_states)
     check_count("max_pairs", max_pairs)
-    model, form, query = task.model, task.form, task.query
-    codes, place, shift = task.known.codes, task.known.place, task.known.shifts
+    asked = task.asked
+    form, known, codes = asked.form, asked.known, asked.codes
     is_open = np.zeros(len(codes), dtype=np.bool_)
     if task.is_linked or (isinstance(form, LeafForm) and form.n_trees > 1 and order > 2):
-        log_p = log_probabilities(model, decode(codes), query)
-        raise_if_impossible(log_p[place])
-        states = states_of(model, form, codes, query)
-        is_open = (states.n_states > max_states) | ~task.known.knows.all(axis=1)
+        asked.raise_if_impossible()
+        states = states_of(form, known, codes)
+        is_open = (states.n_states > max_states) | ~asked.knows.all(axis=1)
         moments = enumerated_moments(
-            model, form, codes, states, order, task.made_of, ~is_open, shift, query
+            form, known, codes, states, order, task.made_of, ~is_open, asked.shifts
         )
         return moments, is_open
-    if isinstance(form, EventForm):
-        return _event_moments(task, form, order), is_open
-    if isinstance(form, LinearForm):
-        log_p, moments = _linear_moments(model, form, codes, order, query)
-        moments = Moments(moments.mean + shift, moments.central)
-        if task.asked.lines and order > 1:
-            _add_variances(task, moments.central)
-    elif isinstance(form, LeafForm):
-        log_p, moments = leaf_moments(model, form, codes, order, query, max_pairs)
-    else:
-        log_p, moments = circuit_moments(model, form.circuit, codes, order, query)
-    raise_if_impossible(log_p[place])
+    log_p, moments = moments_of(form, known, codes, order, task.query, max_pairs)
+    raise_if_impossible(log_p[asked.place])
+    moments = Moments(moments.mean + asked.shifts, moments.central)
+    if form.lines and order > 1:
+        _add_variances(asked, moments.central)
     return moments, is_open
 
 
-def _add_variances(task: _Task, central: FloatArray) -> None:
+def _add_variances(asked: Asked, central: FloatArray) -> None:
     """Add what the numbers inside their cells vary, given each row that does not know them."""
-    if central.shape[1] > 1 and not task.known.knows.all():
+    if central.shape[1] > 1 and not asked.knows.all():
         raise ValueError(
             "From the third moment on, a linear model of numbers is exact only where these are "
             "known. Ask for the first or second moment, or cut the numbers into bins."
         )
-    _, ones = literal_probabilities(task.model, task.known.codes, task.query)
-    for line, knows in zip(task.asked.lines, task.known.knows.T, strict=True):
-        column = line.column
-        chance = linear_shares(column, ones[:, column.start : column.stop])
-        central[:, 0] += ~knows[:, np.newaxis] * np.einsum("rk,ko->ro", chance, line.variances())
-
-
-def _linear_moments(
-    model: Model, form: LinearForm, codes: AnyArray, order: int, query: str
-) -> tuple[FloatArray, Moments]:
-    """Log-probability of every row of codes, and the moments given it; NaN where impossible.
-
-    The probability of every variable is enough for the mean. For higher moments a linear model is a
-    predictor circuit without a choice: one node at every vtree node.
-    """
-    if order == 1:
-        log_p, ones = literal_probabilities(model, codes, query)
-        nothing = np.empty((len(codes), 0, form.n_outputs))
-        # Not a matrix product, whose last digits depend on how many rows there are.
-        return log_p, Moments(np.einsum("rv,vo->ro", ones, form.weight) + form.bias, nothing)
-    structure = compile_factorized(model.vtree)
-    weight = np.zeros((2 * form.n_vars, form.n_outputs))
-    weight[1::2] = form.weight
-    nothing = np.zeros((structure.n_edges, form.n_outputs))
-    predictor = PredictorCircuit(structure, weight, nothing, form.bias, "regression")
-    return circuit_moments(model, predictor, codes, order, query)
-
-
-def _event_moments(task: _Task, form: EventForm, order: int) -> Moments:
-    """An event is 1 with its probability, else 0."""
-    rows = decode(task.known.codes)
-    raise_if_impossible(log_probabilities(task.model, rows, task.query)[task.known.place])
-    chance = np.exp(event_log_probabilities(task.model, form.event, rows))
-    coin = np.broadcast_to(np.array([[0.0], [1.0]]), (len(rows), 2, 1))
-    return moments_of_points(np.column_stack([1.0 - chance, chance]), coin, order)
+    places = [line.place for line in asked.form.lines]
+    _, chances = cell_probabilities(asked.circuit, asked.evidence, places)
+    for line, chance, knows in zip(asked.form.lines, chances, asked.knows.T, strict=True):
+        central[:, 0] += ~knows[:, np.newaxis] * (chance @ line.variances())
 
 
 def _raise_if_open(task: _Task, is_open: AnyArray, max_states: int) -> None:
     """Refuse rows whose answer would not be exact."""
-    rows = np.flatnonzero(is_open[task.known.place])
+    asked = task.asked
+    rows = np.flatnonzero(is_open[asked.place])
     if len(rows) == 0:
         return
     row = int(rows[0])
-    at = task.known.place[row : row + 1]
+    at = asked.place[row : row + 1]
     what = "a probability made of log-odds" if task.is_linked else "this moment of many trees"
     way = (
         "ask for output='logit', whose expectation is exact"
@@ -328,7 +251,7 @@ def _raise_if_open(task: _Task, is_open: AnyArray, max_states: int) -> None:
     )
     unknown = [
         line.column.name
-        for line, knows in zip(task.asked.lines, task.known.knows[at[0]], strict=True)
+        for line, knows in zip(asked.form.lines, asked.knows[at[0]], strict=True)
         if not knows
     ]
     if unknown:
@@ -338,7 +261,7 @@ def _raise_if_open(task: _Task, is_open: AnyArray, max_states: int) -> None:
             "numbers into bins (KBinsDiscretizer)"
         )
     else:
-        states = states_of(task.model, task.form, task.known.codes[at], task.query)
+        states = states_of(asked.form, asked.known, asked.codes[at])
         n_unknown, n_states = int(states.is_asked.sum()), states.n_states[0]
         is_binary = n_states == 2.0**n_unknown
         why = (
@@ -356,20 +279,21 @@ def _sampled(
     task: _Task, is_open: AnyArray, moment: int, n_samples: int, random_state: RandomState
 ) -> tuple[FloatArray, FloatArray]:
     """The moment by samples of each row, and its standard error."""
-    rng = generator_from(random_state)
+    asked, rng = task.asked, generator_from(random_state)
     means, errors = [], []
     rows = np.flatnonzero(is_open)
-    block = max(1, BLOCK_CELLS // (n_samples * task.form.n_vars))
+    first = np.unique(asked.place, return_index=True)[1]  # of the evidence, by distinct row
+    block = max(1, BLOCK_CELLS // (n_samples * asked.codes.shape[1]))
     for start in range(0, len(rows), block):
         own = rows[start : start + block]
-        some = decode(task.known.codes[own])
-        bits = drawn_bits(task.model, some, n_samples, rng)
-        output = task.form.evaluate(bits) + np.repeat(task.known.shifts[own], n_samples, axis=0)
-        for i, line in enumerate(task.asked.lines):
-            knows = np.repeat(task.known.knows[own, i], n_samples)
-            output[~knows] += line.draws(bits[~knows], rng)
+        drawn = draw_cells(asked.circuit, asked.evidence.take(first[own]), n_samples, rng)
+        cells = drawn.reshape(-1, drawn.shape[2])
+        output = asked.form.evaluate(cells) + np.repeat(asked.shifts[own], n_samples, axis=0)
+        for i, line in enumerate(asked.form.lines):
+            knows = np.repeat(asked.knows[own, i], n_samples)
+            output[~knows] += line.draws(cells[~knows, line.place], rng)
         value = task.made_of(output)
-        power = value.reshape(len(some), n_samples, -1) ** moment
+        power = value.reshape(len(own), n_samples, -1) ** moment
         means.append(power.mean(axis=1))
         errors.append(power.std(axis=1, ddof=1) / np.sqrt(n_samples))
     if not means:
@@ -379,7 +303,7 @@ def _sampled(
 
 def _shaped(task: _Task, answer: FloatArray) -> float | FloatArray:
     """One answer per row of X, with an axis for outputs if there are several."""
-    answer = answer[task.known.place]
+    answer = answer[task.asked.place]
     if answer.shape[1] == 1:
-        return float(answer[0, 0]) if task.known.is_single else answer[:, 0]
-    return answer[0] if task.known.is_single else answer
+        return float(answer[0, 0]) if task.asked.is_single else answer[:, 0]
+    return answer[0] if task.asked.is_single else answer

@@ -5,7 +5,7 @@ Out: `SufficientExplanation`, the smallest set of a row's values given which alo
      kept with high probability; `ShapValues`: how much each known value moves the expected output,
      from knowing nothing to the whole row.
 
-What explains are `Players`, the features that a row knows: columns of a table, or 0/1 variables.
+What explains are players, the columns that a row knows something of.
 
 Sets are tried by size, so that the first sufficient one is smallest. Features are in an order, a
 set is extended by later ones only, and is given up if not even all later ones could help:
@@ -24,7 +24,7 @@ not use can have a value, because it says something about others that it uses.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -32,27 +32,25 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from strudel._display import plotting
-from strudel._names import names_of, quote
-from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.algebra.evidence import takes_evidence
-from strudel.circuits.passes import UNKNOWN, decode
+from strudel._names import quote
+from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.data.argument_checks import RandomState, check_choice, check_count, generator_from
+from strudel.data.validation import slices
+from strudel.predictions.asked import Asked, ask_about
 from strudel.predictions.decision import Decision, PredictorDecider, decision_of
-from strudel.predictions.expected import expected_outputs
-from strudel.predictions.predictor_arguments import Asked, Evidence, ask, possible_evidence
-from strudel.predictions.predictor_forms import Form, LinearForm, mentioned_variables
+from strudel.predictions.forms import Form, LinearForm
+from strudel.predictions.moments import expected_outputs
 from strudel.predictions.same_decision import Agreement, SameLabels, search_agreement
 from strudel.queries.arguments import check_limits
-from strudel.queries.by_block import by_block
+from strudel.queries.by_block import lazily
 from strudel.queries.column_posterior import as_value
-from strudel.queries.model import Model, model_of
-from strudel.queries.probabilities import log_probabilities
-from strudel.tables.coded_column import CodedColumn
-from strudel.tables.column import either
-from strudel.tables.table_code import TableCode, known_values
+from strudel.queries.given import ask
+from strudel.tables.column import Column, bound_text, either
+from strudel.tables.evidence import Evidence
 
 MAX_SETS = 10_000
 BEAM_WIDTH = 8
+EXPLANATION = "sufficient_explanation"
 PRUNING_NODES = 100  # splits for a bound that may rule out many sets
 SLACK = 1e-12  # of probabilities that should be equal
 
@@ -93,9 +91,8 @@ class SufficientExplanation:
         )
 
 
-@takes_evidence("given")
 def sufficient_explanation(
-    model: Model,
+    model: Any,
     predictor: Any,
     given: Any,
     delta: float = 0.9,
@@ -110,15 +107,14 @@ def sufficient_explanation(
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        In normal form.
-    predictor : name or number of a variable, event, or predictor
-        What decides, as in `same_decision_probability`. A variable that is decided about is never
+    model : Circuit or fitted estimator
+    predictor : name or number of a column of 0 and 1, event, or predictor
+        What decides, as in `same_decision_probability`. A column that is decided about is never
         part of its own explanation.
     given : evidence in any form, as in `probability`, of one row
-        For example 0, 1, or NaN where the value is unknown; or values of the columns of a table,
-        which are then what explains. The decision is that of the expected output. What is no value
-        of one feature (an event, or an interval inside a cell) is known from the start.
+        For example 0, 1, or NaN where the value is unknown; or values of the columns of a table.
+        The columns are what explains. The decision is that of the expected output. An event about
+        several columns is known from the start.
     delta : float
         How probable it must be, given the chosen values alone, that the decision about the complete
         row is the same. More than 0, at most 1.
@@ -153,17 +149,15 @@ def sufficient_explanation(
         raise ValueError(f"delta must be above 0 and at most 1, but is {delta!r}.")
     check_choice("criterion", criterion, ("probability", "expectation"))
     check_count("beam_width", beam_width)
-    query = "sufficient_explanation"
-    model = model_of(model)
     limit = np.inf if max_sets is None else max_sets
     nodes = check_limits(None, max_nodes)[1]
-    decision = decision_of(model, predictor, threshold, query)
-    known = possible_evidence(decision.asked, given, "given", query)
-    if len(known.place) != 1:
+    [asked] = ask_about(model, [predictor], given, are_decisions=True)
+    if len(asked.place) != 1:
         raise ValueError(
-            f"given must be one row, but there are {len(known.place)}. Explain one at a time."
+            f"given must be one row, but there are {len(asked.place)}. Explain one at a time."
         )
-    sets = _Sets(decision, given, known, float(delta), criterion, nodes)
+    asked.raise_if_impossible()
+    sets = _Sets(decision_of(asked, threshold), float(delta), criterion, nodes)
     chosen, is_smallest = _smallest_set(sets, limit)
     if chosen is not None:
         return sets.explain(chosen, True, is_smallest)
@@ -182,26 +176,15 @@ class _Verdict(NamedTuple):
 class _Sets:
     """Sets of the places of known values in a row, and whether they are enough."""
 
-    def __init__(
-        self,
-        decision: Decision,
-        given: Any,
-        evidence: Evidence,
-        delta: float,
-        criterion: str,
-        max_nodes: float,
-    ) -> None:
-        self._model, self._decision, self._codes = decision.asked.model, decision, evidence.codes[0]
-        self._given, self._shift = given, evidence.shift[0]
+    def __init__(self, decision: Decision, delta: float, criterion: str, max_nodes: float) -> None:
+        asked = decision.asked
+        self._asked, self._decision, self._codes = asked, decision, asked.codes[0]
         self._delta, self._criterion, self._max_nodes = delta, criterion, max_nodes
-        form = decision.form
-        self._all = players_of(self._model)
-        self._line_player = self._all.of_lines(decision.asked)
-        known = np.flatnonzero(self._all.known(evidence.codes)[0])
-        if isinstance(form, LinearForm) and form.output == "probability":
-            known = np.setdiff1d(known, self._all.holding(mentioned_variables(form)))
-        output = expected_outputs(self._model, form, decode(evidence.codes))
-        self._output = output + evidence.shifts
+        form, known = asked.form, players_of(asked)[0]
+        if isinstance(form, LinearForm) and form.is_decided:
+            known = np.setdiff1d(known, form.places)
+        output = expected_outputs(form, asked.known, asked.codes, EXPLANATION)
+        self._output = output + asked.shifts
         self._label = int(decision.labels_of(self._output)[0])
         self.n_sets = 0
         self.players = known
@@ -256,10 +239,7 @@ class _Sets:
             (*chosen, *range(end + 1, n_features)) for chosen, end in zip(sets, last, strict=True)
         ]
         rows, full_rows = self._rows(sets), self._rows(full)
-        log_p, log_full = (
-            log_probabilities(self._model, decode(part), "sufficient_explanation")
-            for part in (rows, full_rows)
-        )
+        log_p, log_full = map(self._asked.known.log_probabilities, (rows, full_rows))
         other = 1.0 - self._kept(full, PRUNING_NODES).upper_bound
         other *= np.exp(log_full - log_p)
         return is_alive & (other <= 1.0 - self._delta + SLACK)
@@ -285,13 +265,10 @@ class _Sets:
             n_sets=self.n_sets,
         )
 
-    def _features(self, players: AnyArray) -> dict[str, Any]:
-        """The names of some players, and what is known of them."""
-        names, code = self._all.names, self._model.table_code
-        if code is None:
-            return {names[var]: int(self._codes[var]) for var in players}
-        values = values_of_columns(code, self._given, self._codes)
-        return {names[player]: values[player] for player in players}
+    def _features(self, places: AnyArray) -> dict[str, Any]:
+        """The names of some columns, and what is known of them."""
+        columns, evidence = self._asked.circuit.columns, self._asked.evidence
+        return {columns.names[place]: value_of(evidence, 0, place) for place in places.tolist()}
 
     def _is_in(self, sets: list[tuple[int, ...]]) -> AnyArray:
         """Which players are in each set."""
@@ -300,30 +277,30 @@ class _Sets:
             row[list(chosen)] = True
         return is_in
 
-    def _rows(self, sets: list[tuple[int, ...]]) -> ByteArray:
+    def _rows(self, sets: list[tuple[int, ...]]) -> AnyArray:
         """Rows that know nothing but the values in each set."""
-        return self._all.rows(self._codes, self.players, self._is_in(sets))
+        return rows_of_sets(self._asked, 0, self.players, self._is_in(sets))
 
     def _shifts(self, sets: list[tuple[int, ...]]) -> FloatArray:
         """What the numbers in each set add to the outputs."""
-        is_known = np.zeros((len(sets), len(self._all.names)))
-        is_known[:, self.players] = self._is_in(sets)
-        return is_known[:, self._line_player] @ self._shift
+        return shifts_of_sets(self._asked, 0, self.players, self._is_in(sets))
 
     def _expected(self, sets: list[tuple[int, ...]]) -> FloatArray:
-        rows = decode(self._rows(sets))
-        return expected_outputs(self._model, self._decision.form, rows) + self._shifts(sets)
+        asked = self._asked
+        found = expected_outputs(asked.form, asked.known, self._rows(sets), EXPLANATION)
+        return found + self._shifts(sets)
 
     def _kept(
         self, sets: list[tuple[int, ...]], max_nodes: float, enough: float | None = None
     ) -> Agreement:
         """How probable it is that a complete row is decided as the row in question."""
-        everything, rows = np.arange(self._model.n_vars), self._rows(sets)
-        query = "sufficient_explanation"
-        decider = PredictorDecider(self._decision, everything, rows, self._shifts(sets), query)
+        known, rows = self._asked.known, self._rows(sets)
+        everything = range(rows.shape[1])
+        decider = PredictorDecider(
+            self._decision, everything, rows, self._shifts(sets), EXPLANATION
+        )
         same = SameLabels(np.full(len(rows), self._label, dtype=np.int32))
-        limits = math.inf, max_nodes
-        return search_agreement(self._model, rows, (same, decider), query, limits, enough)
+        return search_agreement(known, rows, (same, decider), (math.inf, max_nodes), enough)
 
     def _merit(self, output: FloatArray) -> FloatArray:
         """By how much the decision wins against the closest other."""
@@ -398,66 +375,55 @@ def _without_needless(sets: _Sets, chosen: tuple[int, ...]) -> tuple[int, ...]:
     return chosen
 
 
-class Players(NamedTuple):
-    """Variables that become known together."""
-
-    names: tuple[str, ...]
-    start: AnyArray  # (n_players + 1,) variables of player p: start[p]:start[p + 1]
-
-    @property
-    def size(self) -> AnyArray:
-        """How many variables each has."""
-        return np.diff(self.start)
-
-    def known(self, codes: ByteArray) -> AnyArray:
-        """Which of them each row knows something of, `(n_rows, n_players)`."""
-        return np.logical_or.reduceat(codes != UNKNOWN, self.start[:-1], axis=1)
-
-    def rows(self, codes: ByteArray, players: AnyArray, is_in: AnyArray) -> ByteArray:
-        """Rows that know of `codes` only what the players in each set say."""
-        chosen = np.zeros((len(is_in), len(self.names)), dtype=np.bool_)
-        chosen[:, players] = is_in
-        return np.where(np.repeat(chosen, self.size, axis=1), codes, UNKNOWN).astype(np.uint8)
-
-    def holding(self, variables: AnyArray) -> AnyArray:
-        """The players that hold some of these variables."""
-        return np.unique(np.searchsorted(self.start, variables, side="right") - 1)
-
-    def of_lines(self, asked: Asked) -> AnyArray:
-        """The player of every line."""
-        return np.array([self.names.index(line.column.name) for line in asked.lines], dtype=int)
+def players_of(asked: Asked) -> list[IntArray]:
+    """The columns that each distinct row knows something of."""
+    return [np.flatnonzero(row).astype(np.int32) for row in asked.codes != asked.known.nothing()]
 
 
-def players_of(model: Model) -> Players:
-    """The columns of a model's table, or its variables."""
-    code = model.table_code
-    if code is None:
-        return Players(names_of(model.n_vars, model.feature_names), np.arange(model.n_vars + 1))
-    start = np.array([0, *(column.stop for column in code.columns)])
-    return Players(code.names, start)
+def rows_of_sets(asked: Asked, row: int, players: AnyArray, is_in: AnyArray) -> AnyArray:
+    """Rows of codes that know of one row only what the players in each set say."""
+    rows = asked.known.nothing(len(is_in))
+    rows[:, players] = np.where(is_in, asked.codes[row, players], rows[:, players])
+    return rows
 
 
-def values_of_columns(code: TableCode, given: Any, codes: ByteArray) -> list[Any]:
-    """What is known of every column of one row: the value that is given, or what its bits say."""
-    said = known_values(given, code)
-    return [
-        _as_given(column, value)
-        if (value := next(iter(said.get(column.name, ())), None)) is not None
-        else _text(column.labels, column.codewords, codes[column.start : column.stop])
-        for column in code.columns
-    ]
+def shifts_of_sets(asked: Asked, row: int, players: AnyArray, is_in: AnyArray) -> FloatArray:
+    """What the numbers of the players in each set add to the outputs."""
+    chosen = np.zeros((len(is_in), asked.codes.shape[1]))
+    chosen[:, players] = is_in
+    return chosen[:, [line.place for line in asked.form.lines]] @ asked.shift[row]
 
 
-def _as_given(column: CodedColumn, value: Any) -> Any:
-    """A value as people have it; dates and durations of a table come as microseconds."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return as_value(column, value) if is_number else value
+def value_of(evidence: Evidence, row: int, place: int) -> Any:
+    """What a row knows of a column, as people have it: a value, or several in words."""
+    column = evidence.columns[place]
+    if not column.is_numeric:
+        possible = np.flatnonzero(evidence.cell_weights(row, place)).tolist()
+        if len(possible) == 1:
+            return column.values[possible[0]]
+        return either([column.labels[cell] for cell in possible])
+    numbers = evidence.numbers.get(place)
+    if numbers is not None and not np.isnan(numbers[row]):
+        return as_value(column, column.own_value(float(numbers[row])))
+    return " or ".join(_interval_text(column, *ends) for ends in evidence.regions[row, place])
 
 
-def _text(labels: Sequence[str], codewords: ByteArray, bits: ByteArray) -> str:
-    is_possible = ((bits == UNKNOWN) | (codewords == bits)).all(axis=1)
-    found = [labels[place] for place in np.flatnonzero(is_possible).tolist()]
-    return either(found)
+def _interval_text(column: Column, low: float, high: float) -> str:
+    """An interval, or a single number, in words."""
+    if high == math.nextafter(low, math.inf):
+        return bound_text(column, low)
+    if low == -math.inf:
+        return f"below {bound_text(column, high)}"
+    if high == math.inf:
+        return f"{bound_text(column, low)} or more"
+    return f"from {bound_text(column, low)} to below {bound_text(column, high)}"
+
+
+def values_of_row(model: Any, row: Any) -> list[Any]:
+    """What one row knows of every column of a model, None where it knows nothing."""
+    evidence = ask(model, row).evidence
+    known = evidence.is_known()[0]
+    return [value_of(evidence, 0, p) if known[p] else None for p in range(len(known))]
 
 
 MAX_EXACT = 12  # players: 4,096 sets
@@ -483,9 +449,9 @@ class ShapValues(NamedTuple):
         return plotting("marginals").plot_shap_values(self, model, row, ax=ax)
 
 
-@by_block("given")
+@lazily("given")
 def shap_values(
-    model: Model,
+    model: Any,
     predictor: Any,
     given: Any,
     *,
@@ -501,15 +467,14 @@ def shap_values(
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        In normal form.
-    predictor : name or number of a variable, event, or predictor
+    model : Circuit or fitted estimator
+    predictor : name or number of a column of 0 and 1, event, or predictor
         As in `expected_prediction`; with two classes the output is that of the second one. What
         gives log-odds is explained in log-odds.
     given : evidence in any form, as in `probability`
         For example rows of 0, 1, or NaN where the value is unknown; or values of the columns of a
-        table. Unknown features take no part, and what is no value of one feature (an event, or an
-        interval inside a cell) is known from the start.
+        table. Unknown features take no part, and an event about several columns is known from the
+        start.
     target : class of the classifier, optional
         Whose output is explained; needed with more than two classes.
     max_exact : int
@@ -524,7 +489,7 @@ def shap_values(
     -------
     ShapValues
         `values`, `standard_error`, `base_value`, `prediction` and `is_exact`. The features are the
-        columns of the table that the model was learned from, in their order, or its variables.
+        columns of the table that the model was learned from, in their order.
 
     Examples
     --------
@@ -535,56 +500,43 @@ def shap_values(
     >>> round(found.base_value, 4), round(found.prediction, 4)
     (0.52, 0.4)
     """
-    [asked] = ask(model_of(model), predictor, query=QUERY, are_decisions=True)
-    form = asked.form
-    column = _column(form, target)
+    [asked] = ask_about(model, [predictor], given, are_decisions=True)
+    column = _column(asked.form, target)
     check_count("max_exact", max_exact, 0, MOST_EXACT)
     check_count("n_permutations", n_permutations, 4)
-    codes, place, is_single, shift, _ = possible_evidence(asked, given, "given", QUERY)
-    everyone = players_of(asked.model)
+    asked.raise_if_impossible()
     generator = generator_from(0 if random_state is None else random_state)
-    is_known = everyone.known(codes)
-    values, errors = np.zeros(is_known.shape), np.zeros(is_known.shape)
-    n_players = is_known.sum(axis=1)
-    for row in range(len(codes)):
-        players = np.flatnonzero(is_known[row])
-        worth = partial(_worth, asked, column, everyone, players, codes[row], shift[row, :, column])
-        if n_players[row] <= max_exact:
-            values[row, players] = _exact(worth, len(players))
+    place, players = asked.place, players_of(asked)
+    values, errors = np.zeros(asked.codes.shape), np.zeros(asked.codes.shape)
+    n_players = np.array([len(own) for own in players])
+    for row, own in enumerate(players):
+        worth = partial(_worth, asked, column, row, own)
+        if len(own) <= max_exact:
+            values[row, own] = _exact(worth, len(own))
         else:
-            found = _sampled(worth, len(players), n_permutations, generator)
-            values[row, players], errors[row, players] = found
-    nothing = np.full((1, asked.model.n_vars), UNKNOWN, dtype=np.uint8)
-    base = float(_expected(asked, column, nothing)[0])
-    prediction = _expected(asked, column, codes) + shift.sum(axis=1)[:, column]
+            values[row, own], errors[row, own] = _sampled(
+                worth, len(own), n_permutations, generator
+            )
+    base = float(_expected(asked, column, asked.known.nothing())[0])
+    prediction = _expected(asked, column, asked.codes) + asked.shifts[:, column]
     is_exact = n_players <= max_exact
-    if is_single:
+    if asked.is_single:
         return ShapValues(values[0], errors[0], base, float(prediction[0]), bool(is_exact[0]))
     return ShapValues(values[place], errors[place], base, prediction[place], is_exact[place])
 
 
-def _worth(
-    asked: Asked,
-    column: int,
-    everyone: Players,
-    players: AnyArray,
-    codes: ByteArray,
-    shift: FloatArray,
-    is_in: AnyArray,
-) -> FloatArray:
+def _worth(asked: Asked, column: int, row: int, players: AnyArray, is_in: AnyArray) -> FloatArray:
     """What sets of the players that a row knows are worth: the expected output given each."""
-    worth = _expected(asked, column, everyone.rows(codes, players, is_in))
-    chosen = np.zeros((len(is_in), len(everyone.names)))
-    chosen[:, players] = is_in
-    return worth + chosen[:, everyone.of_lines(asked)] @ shift
+    worth = _expected(asked, column, rows_of_sets(asked, row, players, is_in))
+    return worth + shifts_of_sets(asked, row, players, is_in)[:, column]
 
 
-def _expected(asked: Asked, column: int, codes: ByteArray) -> FloatArray:
+def _expected(asked: Asked, column: int, codes: AnyArray) -> FloatArray:
     """The expected output given each row of codes."""
-    blocks = [
-        decode(codes[start : start + ROWS_AT_ONCE]) for start in range(0, len(codes), ROWS_AT_ONCE)
+    found = [
+        expected_outputs(asked.form, asked.known, codes[part], QUERY)[:, column]
+        for part in slices(len(codes), ROWS_AT_ONCE)
     ]
-    found = [expected_outputs(asked.model, asked.form, rows)[:, column] for rows in blocks]
     return np.concatenate(found)
 
 
@@ -621,15 +573,16 @@ def _sampled(
 
 def _column(form: Form, target: Any) -> int:
     """The output that is explained."""
+    n_outputs = len(form.bias)
     if target is None:
-        if form.n_outputs > 2:
+        if n_outputs > 2:
             raise ValueError(
-                f"The predictor has {form.n_outputs} classes. Set target to the class whose "
+                f"The predictor has {n_outputs} classes. Set target to the class whose "
                 "output to explain."
             )
-        return form.n_outputs - 1
-    classes = list(range(form.n_outputs)) if form.classes is None else form.classes.tolist()
-    mine = classes[-form.n_outputs :]  # one output of two classes is that of the second
+        return n_outputs - 1
+    classes = list(range(n_outputs)) if form.said.classes is None else form.said.classes.tolist()
+    mine = classes[-n_outputs:]  # one output of two classes is that of the second
     if target not in mine:
         known = quote([str(one) for one in mine])
         raise ValueError(

@@ -1,24 +1,24 @@
 """Moments of a prediction given what is known of rows, exact.
 
-In:  a circuit or mixture; a predictor as a form, or as a circuit on the vtree of the model; rows.
+In:  a predictor as a form over the cells of a circuit; rows of codes.
 Out: log-probabilities of the rows, and `Moments` of the prediction given each.
 
 Central moments keep their digits where the mean is large and the spread is small; raw moments, the
 expectations of powers, are made from them at the end.
 
-- **Enumeration**: all states of the unknown variables that a predictor looks at, if they are few.
-- **Trees, forests and boosting**: every leaf is a conjunction of literals. Only the leaves that a
-  row may still reach count, and of such a leaf only the unknown literals: a *question*. Leaves with
-  the same question are asked about once, and the questions of a row share their passes. One tree
-  has every moment, because its leaves exclude each other. The variance of a sum of trees takes
+- **Trees, forests and boosting**: every leaf is a conjunction of sets of cells. Only the leaves
+  that a row may still reach count, and of such a leaf only what is unknown: a *question*. Leaves
+  with the same question are asked about once, and the questions of a row share their passes. One
+  tree has every moment, because its leaves exclude each other. The variance of a sum of trees takes
   questions about every two leaves.
-- **Circuits**: the pairs of nodes that model and predictor meet (`algebra/pairs.py`) are passed
-  once from below. A pair has a value, how probable it is that its node of the predictor holds; and,
-  if it does, a mean and central moments of the weights below. A product adds those of its children,
-  which are independent; a sum mixes those of its products. This is the recurrence of Khosravi et
-  al. (2019), in a form that keeps the digits of a variance. Rows share the values of pairs below
-  which they know the same: the 22,820 rows of delta-ailerons with 11 to 44 of 55 bits unknown meet
-  8,000 edges of pairs each instead of 55,668.
+- **Sums and circuits**: the circuit whose nodes are the pairs of nodes that model and predictor
+  meet (`circuits/products.py`) is passed once from below; for a sum over columns that is the model.
+  A node has a value and, where it holds, a mean and central moments of the weights below. A product
+  adds those of its children, which are independent; a sum mixes those of its products. This is the
+  recurrence of Khosravi et al. (2019), in a form that keeps the digits of a variance. Rows share
+  the values of nodes below which they know the same.
+- **Events** hold with a probability, and are 1 then.
+- **Enumeration**: all states of the unknown columns that a predictor looks at, if they are few.
 """
 
 from __future__ import annotations
@@ -32,32 +32,43 @@ import numpy as np
 
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.algebra.operands import columns_of, need_deterministic
-from strudel.algebra.pairs import MAX_PAIRS, find_pairs
-from strudel.circuits.circuit import starts
-from strudel.circuits.evaluate import evaluate_edges
-from strudel.circuits.mixture import Mixture, as_mixture
-from strudel.circuits.passes import UNKNOWN, Plan, decode, log_of
-from strudel.circuits.predictor import PredictorCircuit
-from strudel.circuits.properties import check_properties
-from strudel.predictions.predictor_forms import Form, LeafForm, LinearForm
-from strudel.predictions.shared_passes import (
+from strudel.algebra.event_circuit import given_event
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.column_predictor import ColumnPredictor
+from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.passes import log_of
+from strudel.circuits.products import Pairs
+from strudel.circuits.walks import edge_shares, leaf_values_of, up
+from strudel.errors import CircuitPropertyError
+from strudel.logic.column_classes import cases_of
+from strudel.predictions.cell_codes import CellCodes
+from strudel.predictions.forms import (
+    CircuitForm,
+    EventForm,
+    Form,
+    LeafForm,
+    LinearForm,
+    questions_of_leaves,
+)
+from strudel.predictions.shared_walks import (
     Patterns,
+    Structure,
     Values,
     answer_questions,
-    component_theta,
     find_patterns,
-    own_plan,
+    parameters_of,
     pass_patterns,
     rows_per_block,
+    structure_of,
     values_of,
 )
-from strudel.queries.columns.value_probabilities import respects
-from strudel.queries.conditional_parameters import parameters_in_logs
-from strudel.queries.model import Model, structure_of
-from strudel.queries.probabilities import log_mean, posterior
+from strudel.queries.given import component_posterior, log_mean
 
+MAX_LEAF_PAIRS = 2**22  # of questions, for the variance of a sum of trees: some seconds
 STATE_CELLS = 2**23  # codes of the states of all rows taken together
+QUESTION_CELLS = 2**24  # codes of the questions of all rows taken together, at most
+BLOCK_CELLS = 2**22  # moments per row and component, made at a time
+NOTHING = 1e-12  # rounding: a predictor that holds with all but this probability always holds
 
 
 class Moments(NamedTuple):
@@ -103,70 +114,166 @@ def moments_of_points(weight: FloatArray, value: FloatArray, order: int) -> Mome
     return mix_moments(weight, Moments(value, nothing))
 
 
+def moments_of(
+    form: Form,
+    known: CellCodes,
+    codes: AnyArray,
+    order: int,
+    query: str,
+    max_pairs: int = MAX_LEAF_PAIRS,
+) -> tuple[FloatArray, Moments]:
+    """Log-probability of every row of codes, and the moments of a form given it.
+
+    Those of impossible rows are NaN. Sums of trees have at most the second.
+    """
+    if isinstance(form, LeafForm):
+        return _leaf_moments(form, known, codes, order, query, max_pairs)
+    if isinstance(form, EventForm):
+        log_p = known.log_probabilities(codes)
+        with np.errstate(invalid="ignore"):
+            chance = np.exp(event_logs(form, known, codes) - log_p)
+        coin = np.broadcast_to(np.array([[0.0], [1.0]]), (len(codes), 2, 1))
+        return log_p, moments_of_points(np.column_stack([1.0 - chance, chance]), coin, order)
+    if isinstance(form, LinearForm):
+        circuit = known.circuit
+        weight = np.concatenate([form.weight[place] for place in circuit.leaf_column.tolist()])
+        sums = _Weighted(circuit, weight, np.zeros((circuit.n_edges, len(form.bias))))
+    else:
+        # Deciders and explanations ask again and again.
+        made = form.__dict__.setdefault("_products", {})
+        if known.circuit not in made:
+            made.clear()
+            made[known.circuit] = _product(known.circuit, form, query)
+        sums = made[known.circuit]
+    return _circuit_moments(sums, known, codes, order, form.bias)
+
+
+def expected_outputs(form: Form, known: CellCodes, codes: AnyArray, query: str) -> FloatArray:
+    """The expectation of what a form adds up, given rows that are possible, without lines."""
+    return moments_of(form, known, codes, 1, query)[1].mean
+
+
+# Events
+
+
+def event_logs(form: EventForm, known: CellCodes, codes: AnyArray) -> FloatArray:
+    """The log-probability that an event holds and rows are as they are known."""
+    circuit = known.circuit
+    cases = cases_of(form.event, circuit.columns)
+    if cases is None:
+        own, log_p = given_event(circuit, form.event)
+        if own is None:
+            return np.full(len(codes), -np.inf)
+        return known.of_circuit(own).log_probabilities(codes) + log_p
+    total = np.full(len(codes), -np.inf)
+    for case in cases:
+        asked, is_possible = codes.copy(), np.ones(len(codes), dtype=bool)
+        for place, region in case.items():
+            cells = circuit.columns[place].weights(region) > 0.5
+            for code in np.unique(codes[:, place]).tolist():
+                inside = known.split(place, code, cells)[0]
+                own_rows = codes[:, place] == code
+                asked[own_rows, place] = code if inside == NONE else inside
+                is_possible[own_rows] &= inside != NONE
+        rows = np.flatnonzero(is_possible)
+        if len(rows):
+            total[rows] = np.logaddexp(total[rows], known.log_probabilities(asked[rows]))
+    return total
+
+
+# Enumeration
+
+
 class States(NamedTuple):
     """What is unknown of each row and may matter to a predictor, and how many states it has."""
 
-    parts: list[tuple[int, AnyArray]]  # first variable and codewords: columns, or single variables
+    parts: list[tuple[int, list[AnyArray]]]  # columns, with the cells of their states
     is_asked: AnyArray  # (n_rows, n_parts)
     n_states: FloatArray  # (n_rows,)
 
 
-def states_of(model: Model, form: Form, codes: AnyArray, query: str) -> States:
-    """The states to enumerate: values of columns where the model has them, else 0 and 1."""
-    unknown = unknown_and_used(form, codes)
-    code = model.table_code
-    parts: list[tuple[int, AnyArray]] = []
-    for column in code.columns if code is not None else ():
-        own = slice(column.start, column.stop)
-        if unknown[:, own].any() and not respects(model, column, query):
-            parts = []
-            break
-        parts.append((column.start, column.cell_words))
-    parts = parts or [(var, np.array([[0], [1]], dtype=np.uint8)) for var in range(model.n_vars)]
-    starts = [start for start, _ in parts]
-    is_asked = np.logical_or.reduceat(unknown, starts, axis=1)
-    n_values = np.array([float(len(words)) for _, words in parts])
-    return States(parts, is_asked, np.where(is_asked, n_values, 1.0).prod(axis=1))
+def states_of(form: Form, known: CellCodes, codes: AnyArray) -> States:
+    """The states to enumerate: cells that a predictor tells apart."""
+    is_unknown = ~known.is_settled(codes)
+    if isinstance(form, LeafForm):
+        is_unknown &= _on_open_paths(form, known, codes)
+    parts = [(place, _states_of_column(form, place, known)) for place in form.places]
+    is_asked = is_unknown[:, form.places]
+    n_states = np.array([float(len(states)) for _, states in parts])
+    return States(parts, is_asked, np.where(is_asked, n_states, 1.0).prod(axis=1))
+
+
+def _states_of_column(form: Form, place: int, known: CellCodes) -> list[AnyArray]:
+    """Sets of cells of a column that a predictor does not tell apart."""
+    says: AnyArray = np.arange(int(known.n_cells[place]))[:, np.newaxis]
+    if isinstance(form, LinearForm):
+        says = form.weight[place]
+    elif isinstance(form, LeafForm):
+        sets = np.flatnonzero(form.sets.place == place)
+        says = np.array([form.sets.cells[i] for i in sets.tolist()]).T
+    _, which = np.unique(says, axis=0, return_inverse=True)
+    return [which.ravel() == state for state in range(int(which.max()) + 1)]
+
+
+def _on_open_paths(form: LeafForm, known: CellCodes, codes: AnyArray) -> AnyArray:
+    """Which columns are on the way to a leaf that a row may still reach."""
+    is_used = np.zeros(codes.shape, dtype=np.bool_)
+    first, relation = known.table(("relations", form), lambda: form.sets.relations(known))
+    set_leaf = np.repeat(np.arange(form.n_leaves), np.diff(form.leaf_start))
+    place = form.sets.place[form.leaf_set]
+    for row, used in zip(codes, is_used, strict=True):
+        is_closed = np.zeros(form.n_leaves, dtype=np.bool_)
+        is_closed[set_leaf[relation[first[form.leaf_set] + row[place]] == 0]] = True
+        used[place[~is_closed[set_leaf]]] = True
+    return is_used
 
 
 def enumerated_moments(
-    model: Model,
     form: Form,
+    known: CellCodes,
     codes: AnyArray,
     states: States,
     order: int,
     made_of: Callable[[FloatArray], FloatArray],
     is_few: AnyArray,
     shift: FloatArray,
-    query: str,
 ) -> Moments:
     """Moments of what is `made_of` the form's output given the rows in `is_few`, else NaN.
 
-    All states of the unknown variables that the predictor uses are enumerated, and of a tree only
+    All states of the unknown columns that the predictor uses are enumerated, and of a tree only
     those on paths that are still open; the others are summed out. `shift` `(n_rows, n_outputs)` is
     added to the output.
     """
-    n_columns = made_of(np.zeros((1, form.n_outputs))).shape[1]
+    n_columns = made_of(np.zeros((1, len(form.bias)))).shape[1]
     mean = np.full((len(codes), n_columns), np.nan)
     central = np.full((len(codes), order - 1, n_columns), np.nan)
+    settled = known.cells_of(codes)
     patterns, which = np.unique(states.is_asked, axis=0, return_inverse=True)
     for p, is_asked in enumerate(patterns):
         same = np.flatnonzero(is_few & (which.ravel() == p))
         parts = [part for part, is_there in zip(states.parts, is_asked, strict=True) if is_there]
-        n_states = int(np.prod([len(words) for _, words in parts], dtype=np.int64))
+        n_states = int(np.prod([len(own) for _, own in parts], dtype=np.int64))
         block = max(1, STATE_CELLS // (n_states * codes.shape[1]))
         for start in range(0, len(same), block):
             rows = same[start : start + block]
             asked_row = np.repeat(np.arange(len(rows), dtype=np.int32), n_states)
             asked = codes[rows[asked_row]]
-            known, number = asked.copy(), np.tile(np.arange(n_states), len(rows))
-            for first, words in parts:
-                asked[:, first : first + words.shape[1]] = words[number % len(words)]
-                number = number // len(words)
-            _, chance = answer_questions(model, codes[rows], asked_row, asked, query)
-            is_against = np.any((known != UNKNOWN) & (known != asked), axis=1)
-            chance = np.where(is_against, 0.0, chance)
-            output = form.evaluate(np.where(asked == UNKNOWN, 0, asked)) + shift[rows[asked_row]]
+            cells, is_possible = settled[rows[asked_row]], np.ones(len(asked), dtype=bool)
+            number = np.tile(np.arange(n_states), len(rows))
+            for place, own in parts:
+                state = number % len(own)
+                number = number // len(own)
+                cells[:, place] = np.array([in_state.argmax() for in_state in own])[state]
+                for code in np.unique(codes[rows, place]).tolist():
+                    inside = np.array([known.split(place, code, in_state)[0] for in_state in own])
+                    at = asked[:, place] == code
+                    is_possible &= ~at | (inside != NONE)[state]
+                    asked[:, place] = np.where(
+                        at, np.where(inside == NONE, code, inside)[state], asked[:, place]
+                    )
+            _, chance = answer_questions(known, codes[rows], asked_row, asked)
+            chance = np.where(is_possible, chance, 0.0)
+            output = form.evaluate(cells) + shift[rows[asked_row]]
             mean[rows], central[rows] = moments_of_points(
                 chance.reshape(len(rows), -1),
                 made_of(output).reshape(len(rows), n_states, -1),
@@ -175,53 +282,23 @@ def enumerated_moments(
     return Moments(mean, central)
 
 
-def unknown_and_used(form: Form, codes: AnyArray) -> AnyArray:
-    """Which variables `(n_rows, n_vars)` are unknown and may still matter to the predictor."""
-    is_unknown = np.asarray(codes == UNKNOWN)
-    if isinstance(form, LinearForm):
-        return is_unknown & np.any(form.weight != 0.0, axis=1)
-    if isinstance(form, LeafForm):
-        return is_unknown & _on_open_paths(form, codes)
-    return is_unknown
+# Trees
 
 
-def _on_open_paths(form: LeafForm, codes: AnyArray) -> AnyArray:
-    """Which variables are on the way to a leaf that a row may still reach."""
-    is_used = np.zeros(codes.shape, dtype=np.bool_)
-    literal_leaf = np.repeat(np.arange(form.n_leaves), np.diff(form.leaf_start))
-    var, value = form.leaf_literal // 2, form.leaf_literal % 2
-    for row, used in zip(codes, is_used, strict=True):
-        is_closed = np.zeros(form.n_leaves, dtype=np.bool_)
-        is_closed[literal_leaf[(row[var] != UNKNOWN) & (row[var] != value)]] = True
-        used[var[~is_closed[literal_leaf]]] = True
-    return is_used
-
-
-QUESTION_CELLS = 2**24  # codes of the questions of all rows taken together, at most
-MAX_LEAF_PAIRS = 2**22  # of questions, for the variance of a sum of trees: some seconds
-
-
-def leaf_moments(
-    model: Model,
-    form: LeafForm,
-    codes: AnyArray,
-    order: int,
-    query: str,
-    max_pairs: int = MAX_LEAF_PAIRS,
+def _leaf_moments(
+    form: LeafForm, known: CellCodes, codes: AnyArray, order: int, query: str, max_pairs: int
 ) -> tuple[FloatArray, Moments]:
-    """Log-probability of every row of codes, and the moments given it.
-
-    `order` is at most 2 unless there is one tree. Moments of impossible rows are NaN.
-    """
+    """`order` is at most 2 unless there is one tree."""
     assert order <= 2 or form.n_trees == 1
+    n_outputs = len(form.bias)
     log_p = np.empty(len(codes))
-    mean = np.empty((len(codes), form.n_outputs))
-    central = np.zeros((len(codes), order - 1, form.n_outputs))
+    mean = np.empty((len(codes), n_outputs))
+    central = np.zeros((len(codes), order - 1, n_outputs))
     n_left = max_pairs
-    block = max(1, QUESTION_CELLS // (form.n_leaves * form.n_vars))
+    block = max(1, QUESTION_CELLS // (form.n_leaves * codes.shape[1]))
     for start in range(0, len(codes), block):
         part = slice(start, start + block)
-        log_p[part], questions, chance = _leaf_chances(model, form, codes[part], query)
+        log_p[part], questions, asked, chance = _leaf_chances(form, known, codes[part])
         # Not a matrix product, whose last digits depend on how many rows there are.
         mean[part] = np.einsum("rl,lo->ro", chance, form.leaf_value)
         if order > 1 and form.n_trees == 1:
@@ -229,10 +306,8 @@ def leaf_moments(
             for k in range(2, order + 1):
                 central[part, k - 2] = np.einsum("rl,rlo->ro", chance, apart**k)
         elif order > 1:
-            if not _has_unknown(codes[part], form).any():
-                continue
             n_left -= _add_variances(
-                model, form, codes[part], questions, chance, n_left, central[part, 0], query
+                form, known, codes[part], questions, asked, chance, n_left, central[part, 0]
             )
             if n_left < 0:
                 raise ValueError(
@@ -244,121 +319,27 @@ def leaf_moments(
     return log_p, Moments(mean + form.bias, central)
 
 
-def _has_unknown(codes: AnyArray, form: LeafForm) -> AnyArray:
-    """Which rows do not know all that the trees ask about."""
-    return np.any(codes[:, np.unique(form.leaf_literal // 2)] == UNKNOWN, axis=1)
-
-
 def _leaf_chances(
-    model: Model, form: LeafForm, codes: AnyArray, query: str
-) -> tuple[FloatArray, IntArray, FloatArray]:
-    """Log-probability of each row, and `(n_rows, n_leaves)` its questions and their chances."""
-    questions = np.empty((len(codes), form.n_leaves), dtype=np.int32)
-    asked_leaf = np.empty(questions.size, dtype=np.int32)
-    asked_row = np.empty(questions.size, dtype=np.int32)
-    n_asked = _find_questions(
-        codes, form.leaf_start, form.leaf_literal, questions, asked_row, asked_leaf
-    )
-    asked = codes[asked_row[:n_asked]]
-    _add_literals(asked, asked_leaf, form.leaf_start, form.leaf_literal)
-    log_p, asked_chance = answer_questions(model, codes, asked_row[:n_asked], asked, query)
+    form: LeafForm, known: CellCodes, codes: AnyArray
+) -> tuple[FloatArray, IntArray, AnyArray, FloatArray]:
+    """Log-probability of each row; the questions of its leaves, their codes and their chances."""
+    questions, asked_row, asked = questions_of_leaves(form, known, codes)
+    log_p, asked_chance = answer_questions(known, codes, asked_row, asked)
     # A row's question about nothing has its own number, and no question has the last: NONE.
     sure = np.where(log_p > -np.inf, 1.0, np.nan)
-    return log_p, questions, np.concatenate([sure, asked_chance, [0.0]])[questions]
-
-
-@kernel
-def _find_questions(
-    codes: AnyArray,
-    leaf_start: IntArray,
-    leaf_literal: IntArray,
-    questions: IntArray,
-    asked_row: IntArray,
-    asked_leaf: IntArray,
-) -> int:
-    """Fill the question of each row and leaf; returns how many there are besides the rows.
-
-    NONE where the row cannot reach the leaf, the row's own number where it surely does, else
-    `n_rows` plus the place among `asked_row` and `asked_leaf`.
-    """
-    n_rows, n_leaves = questions.shape
-    n_slots = 8
-    while n_slots < 2 * n_leaves:
-        n_slots *= 2
-    table = np.empty(n_slots, dtype=np.int32)
-    n_asked = 0
-    for s in range(n_rows):
-        row = codes[s]
-        table[:] = NONE
-        for l in range(n_leaves):
-            mixed = np.int64(0)
-            n_unknown = 0
-            is_possible = True
-            for i in range(leaf_start[l], leaf_start[l + 1]):
-                literal = np.int64(leaf_literal[i])
-                code = row[literal // 2]
-                if code == UNKNOWN:
-                    n_unknown += 1
-                    mixed += (literal + 1) * 2654435761 & 0x7FFFFFFF  # in any order
-                elif code != literal % 2:
-                    is_possible = False
-                    break
-            if not is_possible:
-                questions[s, l] = NONE
-                continue
-            if n_unknown == 0:
-                questions[s, l] = s
-                continue
-            slot = (mixed ^ (mixed >> 17)) & (n_slots - 1)
-            while table[slot] != NONE and not _is_same(
-                row, asked_leaf[table[slot]], l, n_unknown, leaf_start, leaf_literal
-            ):
-                slot = (slot + 1) & (n_slots - 1)
-            if table[slot] == NONE:
-                table[slot] = n_asked
-                asked_row[n_asked], asked_leaf[n_asked] = s, l
-                n_asked += 1
-            questions[s, l] = n_rows + table[slot]
-    return n_asked
-
-
-@kernel
-def _is_same(
-    row: AnyArray, a: int, b: int, n_unknown: int, leaf_start: IntArray, leaf_literal: IntArray
-) -> bool:
-    """Whether two leaves ask the same of a row, the second about `n_unknown` literals."""
-    n_found = 0
-    for i in range(leaf_start[a], leaf_start[a + 1]):
-        if row[leaf_literal[i] // 2] == UNKNOWN:
-            is_there = False
-            for j in range(leaf_start[b], leaf_start[b + 1]):
-                is_there |= leaf_literal[i] == leaf_literal[j]
-            if not is_there:
-                return False
-            n_found += 1
-    return n_found == n_unknown
-
-
-@kernel
-def _add_literals(
-    asked: AnyArray, asked_leaf: IntArray, leaf_start: IntArray, leaf_literal: IntArray
-) -> None:
-    """Put the literals of its leaf into every row of codes."""
-    for s in range(len(asked)):
-        l = asked_leaf[s]
-        for i in range(leaf_start[l], leaf_start[l + 1]):
-            asked[s, leaf_literal[i] // 2] = leaf_literal[i] % 2
+    chance = np.concatenate([sure, asked_chance, [0.0]])[questions]
+    return log_p, questions, asked, chance
 
 
 def _add_variances(
-    model: Model,
     form: LeafForm,
+    known: CellCodes,
     codes: AnyArray,
     questions: IntArray,
+    asked: AnyArray,
     chance: FloatArray,
     most: int,
     variance: FloatArray,
-    query: str,
 ) -> int:
     """Fill the variance of the trees' sum, row by row; returns how many pairs it took.
 
@@ -367,369 +348,389 @@ def _add_variances(
     """
     tree_start = np.searchsorted(form.leaf_tree, np.arange(form.n_trees))
     n_pairs = 0
-    for row in np.flatnonzero(_has_unknown(codes, form)):
+    for row in np.flatnonzero((questions >= len(codes)).any(axis=1)).tolist():
         tree_mean = np.add.reduceat(chance[row, :, np.newaxis] * form.leaf_value, tree_start)
         apart = form.leaf_value - tree_mean[form.leaf_tree]
         is_open = questions[row] != NONE
-        asked, first, place = np.unique(
+        own, first, place = np.unique(
             questions[row, is_open], return_index=True, return_inverse=True
         )
-        value = np.zeros((len(asked), form.n_outputs))
+        value = np.zeros((len(own), len(form.bias)))
         np.add.at(value, place, apart[is_open])
-        leaves = np.flatnonzero(is_open)[first].astype(np.int32)
-        n_pairs += len(asked) * (len(asked) - 1) // 2
+        n_pairs += len(own) * (len(own) - 1) // 2
         if n_pairs > most:
             return n_pairs
-        together = _pair_chances(model, form, codes[row], leaves, query)
-        together[np.diag_indices(len(asked))] = chance[row, leaves]
+        of_leaves = np.concatenate([codes, asked])[own]
+        together = _pair_chances(known, codes[row], of_leaves)
+        together[np.diag_indices(len(own))] = chance[row, np.flatnonzero(is_open)[first]]
         variance[row] = np.einsum("ao,ab,bo->o", value, together, value)
     return n_pairs
 
 
-def _pair_chances(
-    model: Model, form: LeafForm, row: AnyArray, leaves: IntArray, query: str
-) -> FloatArray:
-    """How probable it is that the row satisfies two of these leaves, for every two of them."""
-    asked = np.repeat(row[np.newaxis], len(leaves), axis=0)
-    _add_literals(asked, leaves, form.leaf_start, form.leaf_literal)
-    is_mine = np.flatnonzero(np.any(asked != row, axis=0))  # variables that some leaf is about
-    ones = (asked[:, is_mine] == 1).astype(np.float32)
-    zeros = (asked[:, is_mine] == 0).astype(np.float32)
-    against = ones @ zeros.T
-    a, b = np.nonzero(np.triu((against + against.T) == 0.0, 1))
-    both = np.where(asked[a] == UNKNOWN, asked[b], asked[a])
+def _pair_chances(known: CellCodes, row: AnyArray, asked: AnyArray) -> FloatArray:
+    """How probable it is that a row satisfies two of these questions, for every two of them."""
+    n_asked = len(asked)
+    a, b = np.triu_indices(n_asked, 1)
+    both, is_possible = asked[a], np.ones(len(a), dtype=bool)
+    for place in np.flatnonzero((asked != row).any(axis=0)).tolist():
+        own, which = np.unique(asked[:, place], return_inverse=True)
+        cells = known.weights(place)[own] > 0.0
+        meet = np.array(
+            [
+                [known.split(place, int(row[place]), one & other)[0] for other in cells]
+                for one in cells
+            ]
+        )
+        found = meet[which.ravel()[a], which.ravel()[b]]
+        is_possible &= found != NONE
+        both[:, place] = found
+    a, b, both = a[is_possible], b[is_possible], both[is_possible]
     _, both_chance = answer_questions(
-        model, row[np.newaxis], np.zeros(len(both), dtype=np.int32), both, query
+        known, row[np.newaxis], np.zeros(len(both), dtype=np.int32), both
     )
-    chance = np.zeros((len(leaves), len(leaves)))
+    chance = np.zeros((n_asked, n_asked))
     chance[a, b] = chance[b, a] = both_chance
     return chance
 
 
-BLOCK_CELLS = 2**22  # moments per row and component, made at a time
-NOTHING = 1e-12  # rounding: a predictor that holds with all but this probability always holds
+# Sums and circuits
 
 
-class _Layout(NamedTuple):
-    """The pairs, those of one vtree node side by side."""
+class _Weighted(NamedTuple):
+    """A circuit, and what its cells and edges add to a prediction."""
 
-    vtree_first: IntArray  # pairs of vtree node v are nodes[vtree_first[v]:vtree_first[v + 1]]
-    nodes: IntArray
-    node_edges: IntArray  # as in `Pairs`, from here on
-    edge_left: IntArray
-    edge_right: IntArray
-    edge_p: IntArray
-    edge_q: IntArray
+    circuit: ColumnCircuit  # not normalised
+    cell_weight: FloatArray  # (n_leaf_cells, n_outputs)
+    edge_weight: FloatArray  # (n_edges, n_outputs)
+    is_partial: bool = False  # whether it may hold less than the model
 
 
-class _Weights(NamedTuple):
-    """What the pass over pairs needs of the predictor."""
-
-    edge: FloatArray  # (n_edges + 1, n_outputs) the last is zero, for a bare literal
-    literal: FloatArray  # (2 * n_vars, n_outputs)
-    binomial: FloatArray  # (order + 1, order + 1)
-
-
-class _Room(NamedTuple):
-    """Values and moments per pair and pattern."""
-
-    node_at: AnyArray  # (n_nodes,) where the patterns of a pair start
-    value: FloatArray  # scaled as the model's
-    mean: FloatArray  # (n_outputs, ...)
-    central: FloatArray  # (n_outputs, order - 1, ...)
-
-
-def circuit_moments(
-    model: Model,
-    predictor: PredictorCircuit,
-    codes: AnyArray,
-    order: int,
-    query: str,
-    max_pairs: int = MAX_PAIRS,
-) -> tuple[FloatArray, Moments]:
-    """Log-probability of every row of codes, and the moments given it.
-
-    The moments of rows of probability zero are NaN.
-    """
-    layout = _lay_out(model, predictor, query, max_pairs)
-    mixture = as_mixture(model)
-    weights = _Weights(
-        np.concatenate([predictor.edge_weight, np.zeros((1, predictor.n_outputs))]),
-        np.ascontiguousarray(predictor.literal_weight),
-        np.array([[comb(k, j) for j in range(order + 1)] for k in range(order + 1)], dtype=float),
-    )
-    log_p = np.empty(len(codes))
-    mean = np.empty((len(codes), predictor.n_outputs))
-    central = np.empty((len(codes), order - 1, predictor.n_outputs))
-    block = max(1, BLOCK_CELLS // (mixture.n_components * predictor.n_outputs * order))
-    for start in range(0, len(codes), block):
-        part = slice(start, start + block)
-        log_p[part], (mean[part], central[part]) = _block_moments(
-            mixture, layout, weights, codes[part], order
-        )
-    return log_p, Moments(mean + predictor.bias, central)
-
-
-def _lay_out(model: Model, predictor: PredictorCircuit, query: str, max_pairs: int) -> _Layout:
-    structure = structure_of(model)
-    check_properties(structure, query, "in_normal_form")
-    check_properties(predictor.structure, query, "in_normal_form")
-    if structure.vtree is not predictor.vtree and structure.vtree != predictor.vtree:
+def _product(circuit: ColumnCircuit, form: CircuitForm, query: str) -> _Weighted:
+    """The rows of the model in which the predictor's edges are taken, with its weights."""
+    predictor: ColumnPredictor = form.circuit
+    structure = predictor.structure
+    if circuit.vtree is not structure.vtree and circuit.vtree != structure.vtree:
         raise ValueError(
             f"{query} needs a predictor circuit on the vtree of the model, but theirs differ. "
             "Learn one on the model's own circuit, or learn the model on the predictor's vtree."
         )
-    need_deterministic(predictor.structure, f"{query} follows every row through the predictor")
-    used = predictor.structure.with_parameters(np.zeros(predictor.structure.n_edges))
-    pairs = find_pairs(columns_of(model).structure, used, query, max_pairs)
-    place = structure.node_vtree[pairs.pair_p]
-    first = starts(place, structure.vtree.n_nodes)
-    nodes = 2 * structure.n_vars + np.argsort(place, kind="stable").astype(np.int32)
-    return _Layout(first, nodes, *pairs.edges, pairs.edge_p, pairs.edge_q)
+    reason = why_not_deterministic(structure)
+    if reason is not None:
+        raise CircuitPropertyError(
+            f"{query} follows every row through the predictor, which needs a deterministic "
+            f"circuit, but {reason}."
+        )
+    pairs = Pairs(circuit, structure, query=query)
+    is_cell = structure.leaf_log_p[pairs.cell_q] > -np.inf
+    made = pairs.circuit(
+        np.where(is_cell, circuit.leaf_log_p[pairs.cell_p], -np.inf),
+        circuit.edge_log_theta[pairs.edge_p],
+        circuit.log_weight,
+        0.0,
+    )
+    if not len(pairs):
+        zeros = [np.zeros((n, len(form.bias))) for n in (len(made.leaf_log_p), made.n_edges)]
+        return _Weighted(made, zeros[0], zeros[1], True)
+    cell_weight = predictor.cell_weight[pairs.cell_q[pairs.cell_order]]
+    edge_weight = predictor.edge_weight[pairs.edge_q[pairs.edge_order]]
+    return _Weighted(made, cell_weight, edge_weight, predictor.misses_rows)
+
+
+class _Room(NamedTuple):
+    """Moments per node and pattern."""
+
+    mean: FloatArray  # (n_outputs, ...)
+    central: FloatArray  # (n_outputs, order - 1, ...)
+
+
+class _LeafMoments(NamedTuple):
+    """Moments of the weights of the cells of leaves, for every code, as values of leaves are."""
+
+    mean: FloatArray  # (k, n_rows, n_outputs)
+    central: FloatArray  # (k, n_rows, order - 1, n_outputs)
+
+
+def _circuit_moments(
+    sums: _Weighted, known: CellCodes, codes: AnyArray, order: int, bias: FloatArray
+) -> tuple[FloatArray, Moments]:
+    circuit = sums.circuit
+    n_outputs = len(bias)
+    is_own = circuit is known.circuit
+    own = known if is_own else known.of_circuit(circuit)
+    log_p = np.empty(len(codes))
+    mean = np.empty((len(codes), n_outputs))
+    central = np.empty((len(codes), order - 1, n_outputs))
+    leaves = _leaf_tables(sums, own, order)
+    block = max(1, BLOCK_CELLS // (circuit.n_components * n_outputs * order))
+    for start in range(0, len(codes), block):
+        part = slice(start, start + block)
+        logs, (own_mean, own_central) = _block_moments(sums, own, leaves, codes[part], order)
+        whole = logs if is_own else known.component_logs(codes[part])
+        with np.errstate(invalid="ignore"):
+            cover = np.where(whole > -np.inf, np.exp(logs - whole), 0.0)
+        cover = np.where(cover > 1.0 - NOTHING, 1.0, cover)
+        weight = component_posterior(known.circuit, whole)
+        log_p[part] = log_mean(known.circuit, whole)
+        # Where the predictor does not hold, its weights add up to zero: a part more per component.
+        mean[part], central[part] = mix_moments(
+            np.concatenate([weight * cover, weight * (1.0 - cover)], axis=1),
+            Moments(
+                np.concatenate([own_mean, np.zeros_like(own_mean)], axis=1),
+                np.concatenate([own_central, np.zeros_like(own_central)], axis=1),
+            ),
+        )
+    return log_p, Moments(mean + bias, central)
+
+
+def _leaf_tables(sums: _Weighted, known: CellCodes, order: int) -> _LeafMoments:
+    """The moments of the weights of every leaf, given every code."""
+    circuit, n_outputs = sums.circuit, sums.edge_weight.shape[1]
+    rows = known.rows
+    n_rows, k = rows.log_value.shape
+    mean = np.zeros((k, n_rows, n_outputs))
+    central = np.zeros((k, n_rows, order - 1, n_outputs))
+    for place in range(len(circuit.columns)):
+        first, last = circuit.column_leaves[place : place + 2].tolist()
+        n_cells = int(known.n_cells[place])
+        weight = sums.cell_weight[circuit.leaf_first[first] : circuit.leaf_first[last]]
+        weight = weight.reshape(last - first, n_cells, n_outputs)
+        table = circuit.leaf_table(place)  # (n_leaves, n_cells, k)
+        for code, weights in enumerate(known.weights(place)):
+            at = rows.first[first:last] + code
+            if code < n_cells:
+                mean[:, at] = weight[:, code]
+                continue
+            log_total = rows.log_value[at]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                share = np.exp(table + np.log(weights)[:, np.newaxis] - log_total[:, np.newaxis])
+            share = np.nan_to_num(share)
+            mean[:, at] = np.einsum("lck,lco->klo", share, weight)
+            for j in range(2, order + 1):
+                apart = weight - mean[:, at][:, :, np.newaxis]  # (k, n_leaves, n_cells, n_outputs)
+                central[:, at, j - 2] = np.einsum("lck,klco->klo", share, apart**j)
+    return _LeafMoments(mean, central)
 
 
 def _block_moments(
-    mixture: Mixture, layout: _Layout, weights: _Weights, codes: AnyArray, order: int
+    sums: _Weighted, known: CellCodes, leaves: _LeafMoments, codes: AnyArray, order: int
 ) -> tuple[FloatArray, Moments]:
-    """The same for as many rows as fit in memory with moments per component, without the bias."""
-    circuit, k, n_outputs = mixture.structure, mixture.n_components, weights.edge.shape[1]
+    """Logs and moments under every component, `(n_rows, k, ...)`."""
+    circuit, (k, _, n_outputs) = sums.circuit, leaves.mean.shape
     log_p = np.empty((len(codes), k))
-    cover = np.zeros((len(codes), k))
     mean = np.zeros((len(codes), k, n_outputs))
     central = np.zeros((len(codes), k, order - 1, n_outputs))
     is_lost = np.ones(log_p.shape, dtype=np.bool_)
-    block = rows_per_block(len(layout.nodes) * order * n_outputs + circuit.n_nodes, len(codes))
+    block = rows_per_block(circuit.n_nodes * (1 + order * n_outputs), len(codes))
     # Rows that begin with the same values, in the order of the vtree, share more.
     rank = np.lexsort(codes[:, circuit.vtree.order[::-1]].T)
     inverse = np.argsort(rank)
-    ranked, p, theta = codes[rank], own_plan(circuit), component_theta(mixture)
-    outputs: list[AnyArray] = [log_p, cover, mean, central, is_lost]
-
+    ranked = np.ascontiguousarray(codes[rank])
+    p, own = structure_of(circuit, known), parameters_of(circuit, known)
+    binomial = np.array([[comb(m, j) for j in range(order + 1)] for m in range(order + 1)], float)
+    outputs: list[AnyArray] = [log_p, mean, central, is_lost]
     buffers = local()
 
     def run(part: slice) -> None:
         patterns = find_patterns(ranked[part], p)
-        node_at, n_cells = _lay_cells(patterns, layout)
-        size = n_cells * (1 + n_outputs * order)
+        values = values_of(patterns, p)
+        size = len(values.value) * n_outputs * order
         # Memory is used again: allocating it for every block doubled the time.
         if not hasattr(buffers, "room") or buffers.room.size < size:
             buffers.room = np.empty(size)
-        room = buffers.room[:size]
-        parts = (array[part] for array in outputs)
-        _one_block(patterns, p, theta, layout, weights, node_at, n_cells, room, *parts)
+        rows = (array[part] for array in outputs)
+        given = own.table, own.theta, *leaves, sums.edge_weight, binomial
+        _one_block(patterns, p, *given, values, buffers.room[:size], *rows)
 
     run_blocks(run, len(codes), block)
-    log_p, cover, mean, central = (array[inverse] for array in (log_p, cover, mean, central))
-    is_lost = is_lost[inverse] | ~mixture.is_moderate
-    for row, c in np.argwhere(is_lost):
+    log_p, mean, central = (array[inverse] for array in (log_p, mean, central))
+    is_lost = is_lost[inverse] | ~own.is_moderate
+    for row in np.flatnonzero(is_lost.any(axis=1)).tolist():
         # Given the row every sum adds up to one, and the row is in the parameters.
-        own = parameters_in_logs(circuit, mixture.edge_log_theta[:, c], codes[row])
-        patterns = find_patterns(np.full((1, circuit.n_vars), UNKNOWN, dtype=np.uint8), p)
-        node_at, n_cells = _lay_cells(patterns, layout)
-        room = np.empty(n_cells * (1 + n_outputs * order))
-        one = [np.zeros((1, 1, *array.shape[2:]), array.dtype) for array in outputs]
-        _one_block(patterns, p, own[np.newaxis], layout, weights, node_at, n_cells, room, *one)
-        cover[row, c], mean[row, c], central[row, c] = (array[0, 0] for array in one[1:4])
-        own_log_theta, one_row = mixture.edge_log_theta[:, c], decode(codes[row : row + 1])
-        log_p[row, c] = evaluate_edges(circuit.edges, own_log_theta, one_row)[0]
-    cover = np.where(cover > 1.0 - NOTHING, 1.0, cover)
-    weight = posterior(mixture, log_p)
-    # Where the predictor does not hold, its weights add up to zero: one more part per component.
-    return log_mean(mixture, log_p), mix_moments(
-        np.concatenate([weight * cover, weight * (1.0 - cover)], axis=1),
-        Moments(
-            np.concatenate([mean, np.zeros_like(mean)], axis=1),
-            np.concatenate([central, np.zeros_like(central)], axis=1),
-        ),
-    )
-
-
-@kernel
-def _lay_cells(patterns: Patterns, layout: _Layout) -> tuple[AnyArray, int]:
-    """Where the patterns of every pair start, and how many there are in all."""
-    node_at = np.zeros(len(layout.node_edges) - 1, dtype=np.int64)
-    total = 0
-    for v in range(len(layout.vtree_first) - 1):
-        for k in range(layout.vtree_first[v], layout.vtree_first[v + 1]):
-            node_at[layout.nodes[k]] = total
-            total += patterns.first[v + 1] - patterns.first[v]
-    return node_at, total
+        one = codes[row : row + 1]
+        at = up(circuit, leaf_values_of(circuit, known.rows, one))
+        shares = [
+            edge_shares(circuit, v, at)[:, 0]
+            for v in range(circuit.vtree.n_nodes)
+            if circuit.vtree.node_var[v] == NONE
+        ]
+        theta = np.concatenate([np.zeros((0, k)), *shares]).T.copy()
+        patterns = find_patterns(one, p)
+        values = values_of(patterns, p)
+        room = np.empty(len(values.value) * n_outputs * order)
+        again = [np.zeros((1, *array.shape[1:]), array.dtype) for array in outputs]
+        certain = np.ascontiguousarray(~np.isneginf(known.rows.log_value.T) * 1.0)
+        _one_block(
+            patterns, p, certain, theta, *leaves, sums.edge_weight, binomial, values, room, *again
+        )
+        log_p[row] = at[circuit.vtree.root][-1][0]
+        mean[row], central[row] = again[1][0], again[2][0]
+    return log_p, Moments(mean, central)
 
 
 @kernel
 def _one_block(
     patterns: Patterns,
-    p: Plan,
+    p: Structure,
+    table: FloatArray,
     theta: FloatArray,
-    layout: _Layout,
-    weights: _Weights,
-    node_at: AnyArray,
-    n_cells: int,
+    leaf_mean: FloatArray,
+    leaf_central: FloatArray,
+    edge_weight: FloatArray,
+    binomial: FloatArray,
+    values: Values,
     cells: FloatArray,
     log_p: FloatArray,
-    cover: FloatArray,
     mean: FloatArray,
     central: FloatArray,
     is_lost: AnyArray,
 ) -> None:
-    """One pass over the model and one over the pairs per component."""
+    """One pass for the values and one for the moments per component."""
     n_moments, n_outputs = central.shape[2:]
-    values = values_of(patterns, p)
-    first, second = n_cells, n_cells * (1 + n_outputs)
+    n_cells = len(values.value)
     room = _Room(
-        node_at,
-        cells[:first],
-        cells[first:second].reshape(n_outputs, n_cells),
-        cells[second:].reshape(n_outputs, n_moments, n_cells),
+        cells[: n_cells * n_outputs].reshape(n_outputs, n_cells),
+        cells[n_cells * n_outputs :].reshape(n_outputs, n_moments, n_cells),
     )
-    root, top = len(p.node_edges) - 2, len(layout.node_edges) - 2
-    last = patterns.first[len(p.vtree_var) - 1]
+    top = len(p.vtree_var) - 1
+    last, root = patterns.first[top], values.node_at[len(values.node_at) - 1]
     for c in range(len(theta)):
-        pass_patterns(patterns, p, theta[c], values)
-        _pass_pairs(patterns, p, theta[c], values, layout, weights, room)
+        pass_patterns(patterns, p, table[c], theta[c], values)
+        _pass_moments(
+            patterns,
+            p,
+            theta[c],
+            values,
+            leaf_mean[c],
+            leaf_central[c],
+            edge_weight,
+            binomial,
+            room,
+        )
         for s in range(len(log_p)):
-            u = patterns.row[len(p.vtree_var) - 1, s]
-            whole = values.value[values.node_at[root] + u]
-            log_p[s, c] = log_of(whole, values.exponent[last + u])
+            u = patterns.row[top, s]
+            log_p[s, c] = log_of(values.value[root + u], values.exponent[last + u])
             is_lost[s, c] = values.is_lost[last + u]
-            if len(layout.nodes) and whole > 0.0:
-                at = room.node_at[top] + u
-                cover[s, c] = room.value[at] / whole
-                for o in range(n_outputs):
-                    mean[s, c, o] = room.mean[o, at]
-                    for m in range(n_moments):
-                        central[s, c, m, o] = room.central[o, m, at]
+            for o in range(n_outputs):
+                mean[s, c, o] = room.mean[o, root + u]
+                for m in range(n_moments):
+                    central[s, c, m, o] = room.central[o, m, root + u]
 
 
 @kernel
-def _pass_pairs(
+def _pass_moments(
     patterns: Patterns,
-    p: Plan,
+    p: Structure,
     edge_theta: FloatArray,
     values: Values,
-    layout: _Layout,
-    weights: _Weights,
+    leaf_mean: FloatArray,
+    leaf_central: FloatArray,
+    edge_weight: FloatArray,
+    binomial: FloatArray,
     room: _Room,
 ) -> None:
-    """Fill `room`, from the literals up.
+    """Fill `room`, from the leaves up.
 
     Arrays are taken out of their tuples once: the compiler counts references where they are handed
-    on, which costs more than a pair with few patterns.
+    on, which costs more than a node with few patterns.
     """
-    first, nodes, node_edges = layout.vtree_first, layout.nodes, layout.node_edges
-    edge_left, edge_right = layout.edge_left, layout.edge_right
-    edge_p, edge_q = layout.edge_p, layout.edge_q
-    node_at, value, mean = room.node_at, room.value, room.mean
-    model_at, model_value = values.node_at, values.value
-    edge_weight, literal_weight = weights.edge, weights.literal
+    node_at, value, mean = values.node_at, values.value, room.mean
+    edge_left, edge_right = p.edge_left, p.edge_right
     n_outputs, n_moments, _ = room.central.shape
+    n_leaves = len(p.leaf_row)
     part = np.empty(len(patterns.row[0]))
     for v in range(len(p.vtree_var)):
         start, width = patterns.first[v], patterns.first[v + 1] - patterns.first[v]
         left, right = patterns.left[start : start + width], patterns.right[start : start + width]
         scale = values.scale[start : start + width]
-        for k in range(first[v], first[v + 1]):
-            n = nodes[k]
-            at = node_at[n]
-            mine = value[at : at + width]
-            for u in range(width):
-                mine[u] = 0.0
+        var = p.vtree_var[v]
+        if var != NONE:
+            for l in range(p.column_leaves[var], p.column_leaves[var + 1]):
+                at, row = node_at[l], p.leaf_row[l]
                 for o in range(n_outputs):
-                    mean[o, at + u] = 0.0
-            for e in range(node_edges[n], node_edges[n + 1]):
-                l, r, f, g = edge_left[e], edge_right[e], edge_p[e], edge_q[e]
-                theta = edge_theta[f] if f < len(edge_theta) else 1.0
-                if theta == 0.0:
-                    continue
-                if r == NONE:
-                    literal = model_value[model_at[l] :]
                     for u in range(width):
-                        part[u] = theta * literal[u]
-                        mine[u] += part[u]
-                    for o in range(n_outputs):
-                        weight = edge_weight[g, o] + literal_weight[l, o]
+                        mean[o, at + u] = leaf_mean[row + left[u], o]
+                    for m in range(n_moments):
                         for u in range(width):
-                            mean[o, at + u] += part[u] * weight
+                            room.central[o, m, at + u] = leaf_central[row + left[u], m, o]
+            continue
+        for i in range(p.vtree_sums[v], p.vtree_sums[v + 1]):
+            at = node_at[n_leaves + i]
+            mine = value[at : at + width]
+            for o in range(n_outputs):
+                for u in range(width):
+                    mean[o, at + u] = 0.0
+            for e in range(p.sum_edges[i], p.sum_edges[i + 1]):
+                l, r, theta = edge_left[e], edge_right[e], edge_theta[e]
+                if theta == 0.0:
                     continue
                 below, beside = value[node_at[l] :], value[node_at[r] :]
                 for u in range(width):
                     part[u] = theta * below[left[u]] * beside[right[u]]
-                for u in range(width):
-                    mine[u] += part[u]
                 for o in range(n_outputs):
-                    weight, one = edge_weight[g, o], mean[o, at : at + width]
+                    weight, own = edge_weight[e, o], mean[o, at : at + width]
                     below, beside = mean[o, node_at[l] :], mean[o, node_at[r] :]
                     for u in range(width):
-                        one[u] += part[u] * (weight + below[left[u]] + beside[right[u]])
+                        own[u] += part[u] * (weight + below[left[u]] + beside[right[u]])
             for o in range(n_outputs):
-                one = mean[o, at : at + width]
+                own = mean[o, at : at + width]
                 for u in range(width):
-                    one[u] = one[u] / mine[u] if mine[u] > 0.0 else 0.0
+                    own[u] = own[u] * scale[u] / mine[u] if mine[u] > 0.0 else 0.0
             if n_moments:
                 for o in range(n_outputs):
                     _central(
-                        n,
+                        p.sum_edges[i],
+                        p.sum_edges[i + 1],
+                        at,
                         left,
                         right,
+                        scale,
+                        edge_left,
+                        edge_right,
                         edge_theta,
-                        model_at,
-                        model_value,
-                        layout,
                         edge_weight[:, o],
-                        literal_weight[:, o],
-                        weights.binomial,
+                        binomial,
                         node_at,
                         value,
                         mean[o],
                         room.central[o],
                     )
-            for u in range(width):
-                mine[u] *= scale[u]
 
 
 @kernel
 def _central(
-    n: int,
+    first: int,
+    last: int,
+    at: int,
     left: AnyArray,
     right: AnyArray,
+    scale: FloatArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
     edge_theta: FloatArray,
-    model_at: AnyArray,
-    model_value: FloatArray,
-    layout: _Layout,
     edge_weight: FloatArray,
-    literal_weight: FloatArray,
     binomial: FloatArray,
     node_at: AnyArray,
     value: FloatArray,
     mean: FloatArray,
     central: FloatArray,
 ) -> None:
-    """Fill the central moments of a pair, whose value is not scaled yet."""
-    width, n_moments, at = len(left), len(central), node_at[n]
+    """Fill the central moments of a sum, whose values and those at `at` are scaled."""
+    width, n_moments = len(left), len(central)
     for m in range(n_moments):
         for u in range(width):
             central[m, at + u] = 0.0
-    for e in range(layout.node_edges[n], layout.node_edges[n + 1]):
-        l, r, f = layout.edge_left[e], layout.edge_right[e], layout.edge_p[e]
-        theta = edge_theta[f] if f < len(edge_theta) else 1.0
-        weight = edge_weight[layout.edge_q[e]]
+    for e in range(first, last):
+        l, r, theta, weight = edge_left[e], edge_right[e], edge_theta[e], edge_weight[e]
         if theta == 0.0:
             continue
         for u in range(width):
             if value[at + u] == 0.0:
                 continue
-            a, b = np.int64(0), np.int64(0)
-            if r == NONE:
-                part = theta * model_value[model_at[l] + u]
-                apart = weight + literal_weight[l] - mean[at + u]
-            else:
-                a, b = node_at[l] + left[u], node_at[r] + right[u]
-                part = theta * value[a] * value[b]
-                apart = weight + mean[a] + mean[b] - mean[at + u]
-            part /= value[at + u]
+            a, b = node_at[l] + left[u], node_at[r] + right[u]
+            part = theta * value[a] * value[b] * scale[u] / value[at + u]
+            apart = weight + mean[a] + mean[b] - mean[at + u]
             if n_moments == 1:  # the variance
-                own = 0.0 if r == NONE else central[0, a] + central[0, b]
-                central[0, at + u] += part * (own + apart * apart)
+                central[0, at + u] += part * (central[0, a] + central[0, b] + apart * apart)
                 continue
             for k in range(2, n_moments + 2):
                 total = 0.0
@@ -737,7 +738,7 @@ def _central(
                 for j in range(k, -1, -1):  # the product's own j-th moment, apart**(k - j)
                     if j == 0:
                         total += power
-                    elif j > 1 and r != NONE:
+                    elif j > 1:
                         own = central[j - 2, a] + central[j - 2, b]
                         for i in range(2, j - 1):
                             own += binomial[j, i] * central[i - 2, a] * central[j - i - 2, b]

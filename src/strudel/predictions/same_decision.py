@@ -1,7 +1,7 @@
-"""Whether a decision would stay the same if hidden variables were known; how often two agree.
+"""Whether a decision would stay the same if hidden columns were known; how often two agree.
 
-In:  a model, what decides (a variable of the model, an event, a classifier, any predictor), what is
-     known, and which of the unknown variables could become known; or two classifiers.
+In:  a model, what decides (a column of 0 and 1, an event, a classifier, any predictor), what is
+     known, and which of the unknown columns could become known; or two classifiers.
 Out: the probability that the decision stays as it is, or that both decide alike: exact, or in an
      interval.
 
@@ -10,9 +10,9 @@ observation to Chen, Choi and Darwiche (2015).
 
 Two formulas agree where one holds if and only if the other does, which is an event. All others are
 searched, best first: a *decider* gives a label to a partly known row if all its completions have
-that label; otherwise it names a variable to split on. The search splits the most probable open row
-and adds up the rows for which both labels are known, so that two decision trees cost no more than
-their pairs of leaves.
+that label; otherwise it names a column and cells to split it by. The search splits the most
+probable open row and adds up the rows for which both labels are known, so that two decision trees
+cost no more than their pairs of leaves.
 """
 
 from __future__ import annotations
@@ -26,26 +26,17 @@ import numpy as np
 
 from strudel._compiling import now
 from strudel._names import quote
-from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
-from strudel.algebra.event_probability import event_log_probabilities
-from strudel.circuits.mixture import Mixture
-from strudel.circuits.passes import decode
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.errors import MissingDependencyError, SearchLimitWarning
-from strudel.predictions.decision import (
-    OPEN,
-    Decision,
-    PredictorDecider,
-    decision_of,
-    decisions_of,
-    split_posteriors,
-)
-from strudel.predictions.expected import expected_outputs
-from strudel.predictions.predictor_arguments import possible_evidence
-from strudel.predictions.predictor_forms import EventForm, LinearForm, mentioned_variables
+from strudel.predictions.asked import Asked, ask_about
+from strudel.predictions.cell_codes import CellCodes
+from strudel.predictions.decision import OPEN, Decision, PredictorDecider, decision_of
+from strudel.predictions.forms import EventForm, LinearForm
+from strudel.predictions.moments import event_logs, expected_outputs
+from strudel.predictions.posterior_bounds import split_posteriors
 from strudel.queries.arguments import check_limits
-from strudel.queries.by_block import by_block
-from strudel.queries.model import Model, model_of
-from strudel.queries.probabilities import log_probabilities
+from strudel.queries.by_block import lazily
+from strudel.queries.given import find_columns
 
 MAX_NODES = 100_000
 
@@ -62,9 +53,9 @@ class SameDecision(NamedTuple):
     n_nodes: Any  # partial assignments the search had to split; 0 if none
 
 
-@by_block("given")
+@lazily("given")
 def same_decision_probability(
-    model: Model,
+    model: Any,
     decision: Any,
     given: Any = None,
     *,
@@ -74,29 +65,28 @@ def same_decision_probability(
     max_seconds: float | None = None,
     details: bool = False,
 ) -> Any:
-    """The probability that a decision stays the same once the hidden variables are known.
+    """The probability that a decision stays the same once the hidden columns are known.
 
     The decision is made by what is expected now, E[f | x] >= threshold, and would be made by
-    E[f | x, h] if the hidden variables had the values h; the answer is the probability, given x, of
-    those h for which both are the same. All other unknown variables are summed out.
+    E[f | x, h] if the hidden columns had the values h; the answer is the probability, given x, of
+    those h for which both are the same. All other unknown columns are summed out.
 
-    Exact: in one pass if the vtree keeps the hidden variables apart from those of a sum, otherwise
+    Exact: in one pass if the vtree keeps the hidden columns apart from those of a sum, otherwise
     by branch and bound over their values, the most probable first.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        In normal form.
-    decision : name or number of a variable, event, or predictor
-        A variable D of the model stands for P(D = 1 | x) >= threshold. A predictor is whatever
+    model : Circuit or fitted estimator
+    decision : name or number of a column of 0 and 1, event, or predictor
+        A column D of 0 and 1 stands for P(D = 1 | x) >= threshold. A predictor is whatever
         `expected_prediction` takes: a classifier of scikit-learn decides as it does itself, by the
         largest averaged probability, with ties to the first class. One that gives log-odds, as a
         logistic regression does, decides by the expected log-odds.
     given : evidence in any form, as in `probability`, optional
         Nothing is known by default.
-    hidden : name or number of a variable, or several, optional
+    hidden : name or number of a column, or several, optional
         Those that could become known. Values that a row knows are not hidden in it. By default all
-        except the variable that is decided about.
+        except the column that is decided about.
     threshold : float
         Threshold of the probability, or of the value if the predictor gives one.
     max_nodes, max_seconds : optional
@@ -125,19 +115,18 @@ def same_decision_probability(
     (1, 0.61, 0.7)
     """
     case = _Case(model, decision, given, threshold, "same_decision_probability")
-    open_vars = case.hidden(hidden)
+    open_places = case.hidden(hidden)
     limits = check_limits(max_seconds, max_nodes)
-    found = _from_one_pass(case, open_vars)
+    found = _from_one_pass(case, open_places)
     if found is None:
-        decider = PredictorDecider(case.decision, open_vars, case.codes, case.shifts, case.query)
-        deciders = SameLabels(case.label), decider
-        found = search_agreement(case.model, case.codes, deciders, case.query, limits)
+        decider = PredictorDecider(case.decision, open_places, case.codes, case.shifts, case.query)
+        found = search_agreement(case.known, case.codes, (SameLabels(case.label), decider), limits)
     return case.report(found, details)
 
 
-@by_block("given")
+@lazily("given")
 def expected_same_decision_probability(
-    model: Model,
+    model: Any,
     decision: Any,
     given: Any = None,
     *,
@@ -148,7 +137,7 @@ def expected_same_decision_probability(
     max_seconds: float | None = None,
     details: bool = False,
 ) -> Any:
-    """How sure a decision will be, on average, once some variables have been observed.
+    """How sure a decision will be, on average, once some columns have been observed.
 
     For every outcome of the observation a decision is made, which has a same-decision probability
     over what is hidden then; the answer is its expectation. It says which observation is worth
@@ -161,11 +150,11 @@ def expected_same_decision_probability(
     model, decision, given, threshold, max_nodes, max_seconds, details
         As in `same_decision_probability`. In a `SameDecision`, `decision` is what is decided now,
         before anything is observed.
-    observe : name or number of a variable, or several
+    observe : name or number of a column, or several
         What will be observed; values that a row knows already add nothing.
-    hidden : name or number of a variable, or several, optional
+    hidden : name or number of a column, or several, optional
         What could become known later. What is observed is no longer hidden. By default all unknown
-        variables except the one that is decided about.
+        columns except the one that is decided about.
 
     Returns
     -------
@@ -184,53 +173,54 @@ def expected_same_decision_probability(
     X4 0.76
     """
     case = _Case(model, decision, given, threshold, "expected_same_decision_probability")
-    seen = case.decision.asked.indices(observe, "observe")
-    case.refuse_decided(seen, "observe")
-    either = np.union1d(seen, case.hidden(hidden))
+    seen = case.places(observe, "observe")
+    either = sorted({*seen, *case.hidden(hidden)})
     limits = check_limits(max_seconds, max_nodes)
     first, second = (
-        PredictorDecider(case.decision, variables, case.codes, case.shifts, case.query)
-        for variables in (seen, either)
+        PredictorDecider(case.decision, places, case.codes, case.shifts, case.query)
+        for places in (seen, either)
     )
-    found = search_agreement(case.model, case.codes, (first, second), case.query, limits)
+    found = search_agreement(case.known, case.codes, (first, second), limits)
     return case.report(found, details)
 
 
 class _Case:
-    """What both queries ask about: a model, a decision, and rows with what is decided now."""
+    """What both queries ask about: a decision, and rows with what is decided now."""
 
     def __init__(self, model: Any, decision: Any, given: Any, threshold: float, query: str) -> None:
         self.query = query
-        self.decision: Decision = decision_of(model_of(model), decision, threshold, query)
-        self.model = self.decision.asked.model
-        known = possible_evidence(self.decision.asked, given, "given", query)
-        self.codes, self._place, self.is_single = known.codes, known.place, known.is_single
-        self.shifts = known.shifts
-        expected = expected_outputs(self.model, self.decision.form, decode(self.codes))
+        [asked] = ask_about(model, [decision], given, are_decisions=True)
+        asked.raise_if_impossible()
+        self.decision: Decision = decision_of(asked, threshold)
+        self.asked: Asked = asked
+        self.known: CellCodes = asked.known
+        self.codes, self._place, self.is_single = asked.codes, asked.place, asked.is_single
+        self.shifts = asked.shifts
+        expected = expected_outputs(asked.form, self.known, self.codes, query)
         self.output: FloatArray = expected + self.shifts
         self.label: IntArray = self.decision.labels_of(self.output)
-        # The one variable that the decision is about, if it is one.
-        form = self.decision.form
-        is_variable = isinstance(form, LinearForm) and form.output == "probability"
-        self._decided = mentioned_variables(form) if is_variable else np.empty(0, dtype=np.int64)
+        # The one column that the decision is about, if it is one.
+        is_column = isinstance(asked.form, LinearForm) and asked.form.is_decided
+        self._decided = asked.form.places if is_column else []
 
-    def hidden(self, hidden: Any) -> AnyArray:
-        """The hidden variables; by default all but the one that is decided about."""
+    def hidden(self, hidden: Any) -> list[int]:
+        """The hidden columns; by default all but the one that is decided about."""
         if hidden is None:
-            return np.setdiff1d(np.arange(self.model.n_vars), self._decided)
+            places = range(len(self.asked.circuit.columns))
+            return [place for place in places if place not in self._decided]
         if not isinstance(hidden, str) and np.ndim(hidden) == 1 and len(hidden) == 0:
-            return np.empty(0, dtype=np.int64)
-        variables = self.decision.asked.indices(hidden, "hidden")
-        self.refuse_decided(variables, "hidden")
-        return np.sort(variables)
+            return []
+        return sorted(self.places(hidden, "hidden"))
 
-    def refuse_decided(self, variables: AnyArray, name: str) -> None:
-        """The variable that is decided about cannot be among what would be known."""
-        if len(np.intersect1d(variables, self._decided)):
+    def places(self, names: Any, who: str) -> list[int]:
+        """The places of columns; the one that is decided about cannot become known."""
+        places = find_columns(self.asked.circuit, names, who)
+        if set(places) & set(self._decided):
             raise ValueError(
-                f"{name} must not name the variable that the decision is about: once it is known, "
+                f"{who} must not name the variable that the decision is about: once it is known, "
                 "nothing is left to decide."
             )
+        return places
 
     def report(self, found: Agreement, details: bool) -> Any:
         """What the user gets, in the order of the rows of `given`."""
@@ -271,30 +261,33 @@ def warn_if_stopped(found: Agreement, query: str, stacklevel: int = 4) -> None:
         )
 
 
-def _from_one_pass(case: _Case, open_vars: AnyArray) -> Agreement | None:
+def _from_one_pass(case: _Case, open_places: list[int]) -> Agreement | None:
     """The answer for all rows where there are few different posteriors, else None."""
     form, decision = case.decision.margins, case.decision
     if not isinstance(form, LinearForm) or decision.n_labels > 2:
         return None
-    model = case.model.to_circuit() if isinstance(case.model, Mixture) else case.model
-    if not model.is_in_normal_form or model.root < 2 * model.n_vars:
+    weight = [own[:, 0] for own in form.weight]
+    found = split_posteriors(case.known, weight, open_places, case.codes)
+    if found is None:
         return None
     same = np.zeros(len(case.codes))
-    for row, codes in enumerate(case.codes):
-        found = split_posteriors(model, form.weight[:, 0], open_vars, codes, case.query)
-        if found is None:
-            return None
-        mass, expected = found
+    for row, (mass, expected) in enumerate(found):
         shift = case.shifts[row] @ decision.matrix
-        label = decision.labels(*2 * (expected[:, np.newaxis] + form.bias + shift,))
+        margin = expected[:, np.newaxis] + form.bias + shift
+        label = decision.labels(margin, margin)
         same[row] = mass[label == case.label[row]].sum() / mass.sum()
+    return _exactly(same)
+
+
+def _exactly(same: FloatArray) -> Agreement:
+    """Probabilities that are known without a search."""
     exact = np.ones(len(same), dtype=np.bool_)
     return Agreement(same, same, same, exact, np.zeros(len(same), dtype=np.int64))
 
 
-@by_block("given")
+@lazily("given")
 def classifier_agreement(
-    model: Model,
+    model: Any,
     f: Any,
     g: Any,
     given: Any = None,
@@ -307,12 +300,11 @@ def classifier_agreement(
     """The probability that two classifiers decide alike.
 
     Exact. Two events are compared as one event, by `probability`; everything else by a search over
-    the variables that the classifiers look at, with bounds on what they can still say.
+    the columns that the classifiers look at, with bounds on what they can still say.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        In normal form.
+    model : Circuit or fitted estimator
     f, g : event, classifier, or predictor
         An event says 1 where it holds. Trees, forests and other classifiers of scikit-learn decide
         as they do themselves: by the largest averaged probability, with ties to the first class.
@@ -346,25 +338,20 @@ def classifier_agreement(
     1.0
     """
     query = "classifier_agreement"
-    model = model_of(model)
     limits = check_limits(max_seconds, max_nodes)
-    decisions = decisions_of(model, (f, g), threshold, query)
-    model = decisions[0].asked.model
-    both = [possible_evidence(decision.asked, given, "given", query) for decision in decisions]
-    codes, place, is_single = both[0][:3]
-    shifts = [known.shifts for known in both]
-    if any(decision.asked.lines for decision in decisions):  # rows may differ in numbers only
-        codes, place = codes[place], np.arange(len(place), dtype=np.int32)
-        shifts = [known.shifts[known.place] for known in both]
-    found = _as_event(model, decisions, decode(codes))
+    both = ask_about(model, (f, g), given, are_decisions=True)
+    both[0].raise_if_impossible()
+    decisions = [decision_of(asked, threshold) for asked in both]
+    known, codes, place, is_single = both[0].known, both[0].codes, both[0].place, both[0].is_single
+    found = _as_event(known, decisions, codes)
     if found is None:
         numbers = _common_labels(decisions)
-        everything = np.arange(model.n_vars)
+        everything = range(len(known.circuit.columns))
         first, second = (
-            PredictorDecider(decision, everything, codes, shift, query, number)
-            for decision, shift, number in zip(decisions, shifts, numbers, strict=True)
+            PredictorDecider(decision, everything, codes, asked.shifts, query, number)
+            for decision, asked, number in zip(decisions, both, numbers, strict=True)
         )
-        found = search_agreement(model, codes, (first, second), query, limits)
+        found = search_agreement(known, codes, (first, second), limits)
     found = Agreement(*(field[place] for field in found))
     warn_if_stopped(found, query)
     if details:
@@ -372,18 +359,17 @@ def classifier_agreement(
     return float(found.probability[0]) if is_single else found.probability
 
 
-def _as_event(model: Model, decisions: list[Decision], rows: FloatArray) -> Agreement | None:
+def _as_event(known: CellCodes, decisions: list[Decision], codes: AnyArray) -> Agreement | None:
     """The answer for two formulas; None for others, or if they need a missing compiler."""
-    f, g = (decision.form for decision in decisions)
+    f, g = (decision.asked.form for decision in decisions)
     is_plain = all(0.0 < decision.cut <= 1.0 for decision in decisions)
     if not (isinstance(f, EventForm) and isinstance(g, EventForm) and is_plain):
         return None
     try:
-        same = np.exp(event_log_probabilities(model, f.event == g.event, rows))
+        both = event_logs(EventForm(f.event == g.event, f.columns), known, codes)
     except MissingDependencyError:
         return None
-    is_exact = np.ones(len(same), dtype=np.bool_)
-    return Agreement(same, same, same, is_exact, np.zeros(len(same), dtype=np.int64))
+    return _exactly(np.exp(both - known.log_probabilities(codes)))
 
 
 def _common_labels(decisions: list[Decision]) -> list[IntArray]:
@@ -424,13 +410,14 @@ class SameLabels:
     def __init__(self, row_label: IntArray) -> None:
         self._row_label = row_label
 
-    def labels(self, codes: ByteArray, owner: AnyArray) -> IntArray:
+    def labels(self, codes: AnyArray, owner: AnyArray) -> IntArray:
         """The label of the row of evidence."""
         return self._row_label[owner]
 
-    def next_variables(self, codes: ByteArray, owner: AnyArray) -> IntArray:
-        """No variable is needed."""
-        return np.full(len(codes), NONE, dtype=np.int32)
+    def next_splits(self, codes: AnyArray, owner: AnyArray) -> tuple[IntArray, list[AnyArray]]:
+        """No column is needed."""
+        nothing = [np.zeros(0, dtype=bool)] * len(codes)
+        return np.full(len(codes), NONE, dtype=np.int32), nothing
 
 
 class Agreement(NamedTuple):
@@ -444,10 +431,9 @@ class Agreement(NamedTuple):
 
 
 def search_agreement(
-    model: Model,
-    codes: ByteArray,
+    known: CellCodes,
+    codes: AnyArray,
     deciders: tuple[SameLabels | PredictorDecider, PredictorDecider],
-    query: str,
     limits: tuple[float, float],
     enough: float | None = None,
 ) -> Agreement:
@@ -457,7 +443,7 @@ def search_agreement(
     `enough`, a row is done as soon as its probability is known to be at least that, or less.
     """
     max_seconds, max_nodes = limits
-    search = _Search(model, codes, deciders, query, max_nodes, enough)
+    search = _Search(known, codes, deciders, max_nodes, enough)
     search.run(now() + max_seconds)
     return search.report()
 
@@ -467,18 +453,17 @@ class _Search:
 
     def __init__(
         self,
-        model: Model,
-        codes: ByteArray,
+        known: CellCodes,
+        codes: AnyArray,
         deciders: tuple[SameLabels | PredictorDecider, PredictorDecider],
-        query: str,
         max_nodes: float,
         enough: float | None,
     ) -> None:
-        self._model, self._deciders, self._query = model, deciders, query
+        self._known, self._deciders = known, deciders
         self._max_nodes, self._enough = max_nodes, enough
         self._codes = codes
         n_rows = len(codes)
-        self._log_start = log_probabilities(model, decode(codes), query)
+        self._log_start = known.log_probabilities(codes)
         # Minus its mass, a number, its owner, its codes, and which decider is open.
         self._heap: list[tuple[float, int, int, bytes, bool]] = []
         self._n_pushed = 0
@@ -497,7 +482,7 @@ class _Search:
             if len(rows):
                 self._split(rows, owner, is_first)
 
-    def _take(self, is_late: bool) -> tuple[ByteArray, AnyArray, AnyArray]:
+    def _take(self, is_late: bool) -> tuple[AnyArray, AnyArray, AnyArray]:
         """The open rows of most mass; those past a limit are left as they are."""
         rows: list[bytes] = []
         owners: list[int] = []
@@ -511,7 +496,7 @@ class _Search:
             rows.append(row)
             owners.append(owner)
             firsts.append(is_first)
-        codes = np.frombuffer(b"".join(rows), dtype=np.uint8)
+        codes = np.frombuffer(b"".join(rows), dtype=self._codes.dtype)
         codes = codes.reshape(len(rows), self._codes.shape[1])
         return codes, np.array(owners, dtype=np.int64), np.array(firsts, dtype=np.bool_)
 
@@ -521,22 +506,25 @@ class _Search:
         agreed, differed = self._sum[owner]
         return bool(agreed >= self._enough + ROUNDING or 1.0 - differed < self._enough - ROUNDING)
 
-    def _split(self, codes: ByteArray, owner: AnyArray, is_first: AnyArray) -> None:
-        """Both values of the variable that an open decider asks for, for each row."""
-        variable = np.full(len(codes), NONE, dtype=np.int32)
-        for decider, asks in zip(self._deciders, (is_first, ~is_first), strict=True):
-            if asks.any():
-                variable[asks] = decider.next_variables(codes[asks], owner[asks])
-        assert np.all(variable != NONE)
+    def _split(self, codes: AnyArray, owner: AnyArray, is_first: AnyArray) -> None:
+        """Each row with the cells that an open decider asks for, and with the others."""
         children = np.repeat(codes, 2, axis=0)
-        children[np.arange(len(children)), np.repeat(variable, 2)] = np.arange(len(children)) % 2
+        for decider, asks in zip(self._deciders, (is_first, ~is_first), strict=True):
+            rows = np.flatnonzero(asks)
+            if not len(rows):
+                continue
+            places, cells = decider.next_splits(codes[rows], owner[rows])
+            assert np.all(places != NONE)
+            for row, place, own in zip(rows.tolist(), places.tolist(), cells, strict=True):
+                inside, outside = self._known.split(place, int(codes[row, place]), own)
+                children[2 * row, place], children[2 * row + 1, place] = outside, inside
         owner = np.repeat(owner, 2)
-        log_p = log_probabilities(self._model, decode(children), self._query)
+        log_p = self._known.log_probabilities(children)
         is_possible = log_p > -np.inf
         children, owner = children[is_possible], owner[is_possible]
         self._settle(children, owner, np.exp(log_p[is_possible] - self._log_start[owner]))
 
-    def _settle(self, codes: ByteArray, owner: AnyArray, mass: FloatArray) -> None:
+    def _settle(self, codes: AnyArray, owner: AnyArray, mass: FloatArray) -> None:
         """Count the rows that are decided, and keep the others."""
         if len(codes) == 0:
             return

@@ -62,7 +62,7 @@ from strudel.tables.learn_code import (
 )
 from strudel.tables.missingness import learn_missingness
 from strudel.tables.predictor_columns import predictor_cuts
-from strudel.tables.table_code import UNKNOWN, TableCode
+from strudel.tables.table_code import UNKNOWN, TableCode, columns_of_code
 
 _METHODS = ("quantile", "uniform", "supervised")
 
@@ -241,7 +241,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ) -> list[CodedColumn]:
         """The columns again, with the thresholds of a predictor as edges."""
         code = TableCode(tuple(with_distinct_names(columns)), table.container, self.unknown)
-        cuts = predictor_cuts(predictor, code)
+        cuts = predictor_cuts(predictor, columns_of_code(code))
         made: list[CodedColumn] = []
         for raw, column in zip(table.columns, columns, strict=True):
             start = made[-1].stop if made else 0

@@ -104,7 +104,9 @@ class Evidence:
                 made.codes[codes == code, place] = made._code(place, new.n_cells, weights)
             for (row, at), region in self.regions.items():
                 if at == place:
-                    made.codes[row, at] = made._code(at, new.n_cells, new.weights(region))
+                    made.codes[row, at], made.may_be_impossible = new.n_cells, True
+                    del made.regions[row, at]
+                    made.lie_in(row, at, region)
             numbers = self.numbers.get(place, np.full(self.n_rows, np.nan))
             known = np.flatnonzero(~np.isnan(numbers) & (codes < old.n_cells))
             child = np.searchsorted(np.array(new.edges), numbers[known], side="right")
@@ -373,9 +375,13 @@ class _Making:
         if not column.is_numeric:
             self.know(row, place, places_region(said_values(column, value)), value)
             return
-        region = said_region(column, value)
-        shares = column.weights(region)
-        if isinstance(value, tuple) or not region or shares.any():
+        self.lie_in(row, place, said_region(column, value), value)
+
+    def lie_in(self, row: int, place: int, region: Region, value: Any = None) -> None:
+        """Add that a column of numbers lies in an interval, or is one of some numbers."""
+        column = self.columns[place]
+        is_set = all(high == math.nextafter(low, math.inf) for low, high in region)
+        if isinstance(value, tuple) or not is_set or not region or column.weights(region).any():
             self.know(row, place, region, value)
             return
         # Numbers none of which has a probability of its own: their densities.

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from strudel._names import did_you_mean, quote
+from strudel._names import did_you_mean, names_of, quote
 from strudel._types import NONE, AnyArray, FloatArray
-from strudel.tables.coded_column import CodedColumn
+from strudel.tables.column import BIT, Column
 from strudel.tables.columns import make_frame
-from strudel.tables.table_code import TableCode
+from strudel.tables.schema import Columns
 
 _TREE = frozenset({"DecisionTreeRegressor", "DecisionTreeClassifier"})
 _FOREST = frozenset(
@@ -211,15 +211,22 @@ def tests_of(trees: Sequence[FittedTree], is_single: bool) -> tuple[Tests, list[
 class PredictorColumns:
     """The columns that a predictor takes, and what its steps make of them."""
 
-    def __init__(self, predictor: Any, code: TableCode) -> None:
+    def __init__(self, predictor: Any, table: Columns) -> None:
         self.predictor = predictor
         self._steps, self.last = _split(predictor)
-        self.columns = _columns_of(predictor, code)
-        has_names = getattr(predictor, "feature_names_in_", None) is not None
-        frames = "polars" if code.container == "polars" else "pandas"
-        self._container = frames if has_names else "numpy"
+        self.places = _places_of(predictor, table)
+        self.columns = [table[place] for place in self.places]
+        names = getattr(predictor, "feature_names_in_", None)
+        frames = "polars" if table.container == "polars" else "pandas"
+        self._container = frames if names is not None else "numpy"
+        self._own_names = list(names) if names is not None else None
         self._usual = {column.name: _usual_value(column) for column in self.columns}
         self._probes = {column.name: probes_of(column) for column in self.columns}
+        # Without steps, features are the numbers of columns as they are.
+        self._is_plain = not self._steps and all(map(_is_plain, self.columns))
+        if self._is_plain:
+            self._own_each_feature()
+            return
         try:
             self._find_owners()
         except ValueError:  # some steps know only values that were seen
@@ -242,6 +249,17 @@ class PredictorColumns:
                 raise TypeError(self._several(other, column.name))
             self.owner[own] = place
         self._check_together()
+
+    def _own_each_feature(self) -> None:
+        """Every column is a feature as it is."""
+        self.base = np.array([float(self._usual[column.name]) for column in self.columns])
+        self.owner = np.arange(len(self.columns))
+        self._probed = []
+        for place, column in enumerate(self.columns):
+            values = np.array(self._probes[column.name], dtype=np.float64)
+            features = np.tile(self.base, (len(values), 1))
+            features[:, place] = values
+            self._probed.append(features)
 
     def _check_together(self) -> None:
         """Refuse steps by which columns together are more than each of them alone."""
@@ -274,6 +292,8 @@ class PredictorColumns:
 
     def features(self, rows: Mapping[str, Sequence[Any]]) -> FloatArray:
         """The features `(n_rows, n_features)` that the last step gets for rows of raw values."""
+        if self._is_plain:
+            return np.array([rows[column.name] for column in self.columns], dtype=np.float64).T
         table = self.frame(rows)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of categories that an encoder does not know
@@ -290,10 +310,12 @@ class PredictorColumns:
 
     def frame(self, rows: Mapping[str, Sequence[Any]]) -> Any:
         """Rows of raw values, as the predictor takes them."""
-        columns = {column.name: (list(rows[column.name]), column) for column in self.columns}
+        names = self._own_names or [column.name for column in self.columns]
+        pairs = zip(names, self.columns, strict=True)
+        columns = {name: (list(rows[column.name]), column) for name, column in pairs}
         return make_frame(columns, self._container)
 
-    def features_of(self, column: CodedColumn, values: Sequence[Any]) -> FloatArray:
+    def features_of(self, column: Column, values: Sequence[Any]) -> FloatArray:
         """The features of rows with these values of one column and usual ones of all others."""
         rows = {name: [usual] * len(values) for name, usual in self._usual.items()}
         return self.features(rows | {column.name: list(values)})
@@ -351,7 +373,7 @@ class Halving:
 
     def __init__(
         self,
-        column: CodedColumn,
+        column: Column,
         probes: Sequence[float],
         answers: AnyArray,
         ask: Callable[[FloatArray, AnyArray], AnyArray],
@@ -395,9 +417,9 @@ def _asks(tests: Tests, part: AnyArray) -> Any:
     return ask
 
 
-def predictor_cuts(predictor: Any, code: TableCode) -> dict[str, list[float]]:
+def predictor_cuts(predictor: Any, table: Columns) -> dict[str, list[float]]:
     """Where the trees of a predictor cut the columns of numbers of a table."""
-    columns = PredictorColumns(predictor, code)
+    columns = PredictorColumns(predictor, table)
     if not kinds_of(columns.last) & WITH_TREES:
         raise TypeError(
             f"edges takes the thresholds of trees, but the predictor is a "
@@ -425,27 +447,34 @@ def _split(predictor: Any) -> tuple[list[Any], Any]:
     return ([*steps, own] if own is not None else steps), last
 
 
-def _columns_of(predictor: Any, code: TableCode) -> list[CodedColumn]:
-    """The columns that a predictor takes, in its order."""
+def _places_of(predictor: Any, table: Columns) -> list[int]:
+    """The places of the columns that a predictor takes, in its order."""
     names = getattr(predictor, "feature_names_in_", None)
-    if names is None:
-        n_features = getattr(predictor, "n_features_in_", len(code.columns))
-        if n_features != len(code.columns):
-            raise ValueError(
-                f"The predictor was fitted on {n_features} columns without names, but the model "
-                f"has {len(code.columns)}: {quote(code.names)}. Fit it on a frame with their names."
-            )
-        return list(code.columns)
-    missing = [str(name) for name in names if name not in code.names]
-    if missing:
+    n_features = getattr(predictor, "n_features_in_", len(table))
+    missing = [] if names is None else [str(name) for name in names if name not in table.names]
+    is_nameless = table.are_bits and table.names == names_of(len(table), None)
+    if missing and not (is_nameless and n_features == len(table)):
         raise ValueError(
             f"The predictor was fitted on the columns {quote(missing)}, which the model does not "
-            f"have. {did_you_mean(missing[0], code.names)}"
+            f"have. {did_you_mean(missing[0], table.names)}"
         )
-    return [code.column(name) for name in names]
+    if names is not None and not missing:
+        return [table.place(name) for name in names]
+    if n_features != len(table):
+        raise ValueError(
+            f"The predictor was fitted on {n_features} columns without names, but the model "
+            f"has {len(table)}: {quote(table.names)}. Fit it on a frame with their names."
+        )
+    return list(range(len(table)))
 
 
-def step_of(column: CodedColumn) -> float:
+def _is_plain(column: Column) -> bool:
+    """Whether a frame holds the numbers of a column as they are."""
+    is_number = column.kind == "number" and column.dtype != "duration"
+    return is_number or column.kind in (BIT, "boolean")
+
+
+def step_of(column: Column) -> float:
     """The distance of the values that a column can have; 0 if any number is possible."""
     if column.dtype in ("integer", "duration") or column.kind == "date":
         return 1.0
@@ -458,7 +487,7 @@ def step_of(column: CodedColumn) -> float:
     return float(step) if is_on else 0.0
 
 
-def probes_of(column: CodedColumn, only_seen: bool = False) -> list[Any]:
+def probes_of(column: Column, only_seen: bool = False) -> list[Any]:
     """Values of a column that a predictor is tried on: all, or enough of many numbers."""
     if not column.is_numeric:
         return list(column.values)
@@ -485,12 +514,12 @@ def probes_of(column: CodedColumn, only_seen: bool = False) -> list[Any]:
     return [_raw_value(column, number) for number in np.unique(numbers).tolist()]
 
 
-def _raw_value(column: CodedColumn, number: float) -> Any:
+def _raw_value(column: Column, number: float) -> Any:
     is_whole = column.dtype in ("integer", "duration") or column.kind == "date"
     return int(number) if is_whole and number.is_integer() else number
 
 
-def _usual_value(column: CodedColumn) -> Any:
+def _usual_value(column: Column) -> Any:
     """The most frequent value or cell of a column."""
     return column.values[int(np.argmax(column.counts))]
 

@@ -8,49 +8,50 @@ from joint import learned_circuit, special_circuits
 torch = pytest.importorskip("torch")
 
 from strudel.circuits.on_device import passes
-from strudel.circuits.on_device.levels import MOST_TERMS, choice_edges, graph_of_bits
+from strudel.circuits.on_device.levels import MOST_TERMS, choice_edges, graph_of
 from strudel.circuits.on_device.passes import packed, root_value, root_value_in_steps, with_fixed
+from strudel.queries.given import circuit_of
 
 DEVICES = [torch.device("cpu")] + [torch.device("cuda")] * torch.cuda.is_available()
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4}
 
 
 def wide_circuit():
-    circuit = learned_circuit(0, n_vars=7, n_rows=400, n_splits=150)
-    assert np.diff(circuit.node_edges).max() > MOST_TERMS
+    circuit = circuit_of(learned_circuit(0, n_vars=7, n_rows=400, n_splits=150))
+    assert np.diff(circuit.sum_edges).max() > MOST_TERMS
     return circuit
 
 
 CIRCUITS = {
-    "figure 1": lambda: special_circuits()["figure 1"],
-    "one variable": lambda: special_circuits()["one variable"],
-    "a literal": lambda: special_circuits()["a literal"],
-    "learned": lambda: special_circuits()["learned 0"],
+    "figure 1": lambda: circuit_of(special_circuits()["figure 1"]),
+    "one variable": lambda: circuit_of(special_circuits()["one variable"]),
+    "a literal": lambda: circuit_of(special_circuits()["a literal"]),
+    "learned": lambda: circuit_of(special_circuits()["learned 0"]),
     "wide": wide_circuit,
 }
 
 
 def inputs(circuit, n_rows, k, is_by_row, dtype, device):
-    """Soft values of literals, some of them zero, and parameters that need no normalisation."""
+    """Soft values of leaves, some of them zero, and parameters that need no normalisation."""
     generator = torch.Generator().manual_seed(0)
-    literals = torch.rand(2 * circuit.n_vars, n_rows, 1, generator=generator)
-    literals[:, 0] = 1.0
+    leaves = torch.rand(circuit.n_leaves, n_rows, 1, generator=generator)
+    leaves[:, 0] = 1.0
     if n_rows > 1:
-        literals[::2, 1], literals[1::2, 1] = 0.0, 1.0
-    shape = (len(choice_edges(graph_of_bits(circuit))), n_rows if is_by_row else 1, k)
+        leaves[::2, 1], leaves[1::2, 1] = 0.0, 1.0
+    shape = (len(choice_edges(graph_of(circuit))), n_rows if is_by_row else 1, k)
     log_theta = -torch.rand(shape, generator=generator)
     if len(log_theta):
         log_theta[0] = -torch.inf
-    return [torch.log(literals).to(device, dtype), log_theta.to(device, dtype)]
+    return [torch.log(leaves).to(device, dtype), log_theta.to(device, dtype)]
 
 
 def value_and_gradients(function, given, index, layout):
-    literals, log_theta = (one.clone().requires_grad_() for one in given)
-    value = function(literals, with_fixed(log_theta), index, layout)
+    leaves, log_theta = (one.clone().requires_grad_() for one in given)
+    value = function(leaves, with_fixed(log_theta), index, layout)
     weight = torch.linspace(0.5, 2.0, value.numel()).to(value).view(value.shape)
     usable = torch.where(torch.isfinite(value), value, 0.0)
-    found = torch.autograd.grad((usable * weight).sum(), [literals, log_theta], allow_unused=True)
-    zero = [torch.zeros_like(literals), torch.zeros_like(log_theta)]
+    found = torch.autograd.grad((usable * weight).sum(), [leaves, log_theta], allow_unused=True)
+    zero = [torch.zeros_like(leaves), torch.zeros_like(log_theta)]
     filled = [z if f is None else f for f, z in zip(found, zero, strict=True)]
     return [value.detach(), *(torch.nan_to_num(one, posinf=0.0, neginf=0.0) for one in filled)]
 
@@ -61,7 +62,7 @@ def value_and_gradients(function, given, index, layout):
 @pytest.mark.parametrize("name", CIRCUITS)
 def test_values_and_gradients(name, n_rows, k, is_by_row, dtype, device):
     circuit = CIRCUITS[name]()
-    index, layout = packed(graph_of_bits(circuit))
+    index, layout = packed(graph_of(circuit))
     given = inputs(circuit, n_rows, k, is_by_row, torch.float64, "cpu")
     want = value_and_gradients(root_value_in_steps, given, index, layout)
     here = [one.to(device, dtype) for one in given]
@@ -76,7 +77,7 @@ def test_values_and_gradients(name, n_rows, k, is_by_row, dtype, device):
 @pytest.mark.parametrize(("k", "is_by_row"), [(1, 0), (5, 0), (3, 1)])
 def test_blocks_of_rows(k, is_by_row, device, monkeypatch):
     circuit = wide_circuit()
-    index, layout = packed(graph_of_bits(circuit))
+    index, layout = packed(graph_of(circuit))
     index = index.to(device)
     given = inputs(circuit, 40, k, is_by_row, torch.float64, device)
     want = value_and_gradients(root_value, given, index, layout)
@@ -89,7 +90,7 @@ def test_blocks_of_rows(k, is_by_row, device, monkeypatch):
 @pytest.mark.parametrize("device", DEVICES, ids=str)
 def test_the_same_bits_every_time(device):
     circuit = wide_circuit()
-    index, layout = packed(graph_of_bits(circuit))
+    index, layout = packed(graph_of(circuit))
     index = index.to(device)
     given = inputs(circuit, 40, 3, 0, torch.float32, device)
     one, other = (value_and_gradients(root_value, given, index, layout) for _ in range(2))

@@ -4,13 +4,14 @@ In:  a `ColumnCircuit`; the cells of complete rows, or codes of evidence.
 Out: log-probabilities per row and component, without the weights of the components.
 
 What complete rows take of a deterministic circuit is found by the kernels of the CPU, once for all
-components; the products with the parameters are on the device, in float32 accuracy, a block of rows
-after the other. All other rows walk up the circuit on the device, in float64.
+components; the products with the parameters are on the device, a block of rows after the other. All
+other rows are a pass through the circuit. Both are in float32 accuracy.
 """
 
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -20,11 +21,15 @@ from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.column_flows import lines_of, lines_taken
 from strudel.circuits.on_device.flow_products import FlowBlock, Parameters, log_products
-from strudel.circuits.walks import LeafRows, component_logs_of, edges_at, first_node
+from strudel.circuits.on_device.levels import choice_edges, graph_of
+from strudel.circuits.on_device.passes import packed, root_value, with_fixed
+from strudel.circuits.walks import LeafRows
 from strudel.data.validation import slices
 
 BLOCK_ROWS = 2**15
 BLOCK_NUMBERS = 2**27  # of a 0/1 matrix, or of logs: 1 GiB or less
+
+_packed: WeakKeyDictionary[ColumnCircuit, tuple[Tensor, list[int]]] = WeakKeyDictionary()
 
 
 def flow_logs_on(device: Any, circuit: ColumnCircuit, cells: IntArray) -> FloatArray:
@@ -58,50 +63,21 @@ def _flow_logs_on(device: Any, circuit: ColumnCircuit, cells: IntArray) -> Float
 def component_logs_on(
     device: Any, circuit: ColumnCircuit, rows: LeafRows, codes: AnyArray
 ) -> FloatArray:
-    """Log-probabilities `(n_rows, n_components)` of rows of codes, as `component_logs_of`.
-
-    Nodes at one vtree node share a scale; what gets lost by that is walked again in logs.
-    """
-    table = torch.from_numpy(rows.log_value).to(device)
-    log_theta = torch.from_numpy(circuit.edge_log_theta.copy()).to(device)
+    """Log-probabilities `(n_rows, n_components)` of rows of codes, as `component_logs_of`."""
+    if circuit not in _packed:
+        _packed[circuit] = packed(graph_of(circuit))
+    index, layout = _packed[circuit]
+    chosen = choice_edges(graph_of(circuit))
+    log_theta = _on(device, circuit.edge_log_theta[chosen], np.float32)
+    table, first = _on(device, rows.log_value, np.float32), _on(device, rows.first, np.int64)
+    column = _on(device, circuit.leaf_column, np.int64)
     found = np.empty((len(codes), circuit.n_components))
-    size = (circuit.n_nodes + circuit.n_edges) * circuit.n_components
-    for part in slices(len(codes), max(1, BLOCK_NUMBERS // size)):
-        found[part] = _root_on(device, circuit, rows.first, table, log_theta, codes[part])
-    is_lost: AnyArray = np.any(found == -np.inf, axis=1)
-    if is_lost.any():
-        found[is_lost] = component_logs_of(circuit, rows, codes[is_lost])
+    for part in slices(len(codes), max(1, BLOCK_NUMBERS // (circuit.n_leaves * found.shape[1]))):
+        leaves = table[first[:, None] + _on(device, codes[part].T, np.int64)[column]]
+        logs = root_value(leaves, with_fixed(log_theta).unsqueeze(1), index.to(device), layout)
+        found[part] = logs.cpu().numpy()
     return found
 
 
-def _root_on(
-    device: Any,
-    circuit: ColumnCircuit,
-    first: IntArray,
-    table: Tensor,
-    log_theta: Tensor,
-    codes: AnyArray,
-) -> FloatArray:
-    def on(index: AnyArray) -> Tensor:
-        return torch.from_numpy(index.astype(np.int64)).to(device)
-
-    vtree = circuit.vtree
-    values: dict[int, Tensor] = {}
-    for v in range(vtree.n_nodes):
-        place = int(vtree.node_var[v])
-        if place != NONE:
-            own = first[slice(*circuit.column_leaves[place : place + 2])]
-            values[v] = table[on(own)[:, None] + on(codes[:, place])]
-            continue
-        l, r = int(vtree.node_left[v]), int(vtree.node_right[v])
-        edges, _ = edges_at(circuit, v)
-        terms = values.pop(l)[on(circuit.edge_left[edges] - first_node(circuit, l))]
-        terms = terms + values.pop(r)[on(circuit.edge_right[edges] - first_node(circuit, r))]
-        terms += log_theta[edges][:, None]
-        top = terms.amax(dim=0)
-        top[top == -torch.inf] = 0.0
-        owner = circuit.edge_sum[edges] - circuit.vtree_sums[v]
-        sums = terms.new_zeros((int(owner[-1]) + 1, *top.shape))
-        sums.index_add_(0, on(owner), torch.exp(terms - top))
-        values[v] = torch.log(sums) + top
-    return np.asarray(values[vtree.root][-1].cpu().numpy())
+def _on(device: Any, array: AnyArray, dtype: Any) -> Tensor:
+    return torch.from_numpy(np.array(array, dtype=dtype)).to(device)

@@ -1,6 +1,6 @@
 """The order of a pass through a circuit, for many rows at once: level by level.
 
-In:  a `Graph`: sums of products above inputs, which are leaves of columns, or literals of bits.
+In:  a `Graph`: the sums of a circuit above its inputs, which are leaves.
 Out: a `Pass` up, which gives the value of every node, and a `Pass` down, which gives what the rest
      of the circuit makes of a node's value.
 
@@ -27,7 +27,6 @@ from typing import NamedTuple
 import numpy as np
 
 from strudel._types import NONE, AnyArray, IntArray
-from strudel.circuits.circuit import Circuit
 from strudel.circuits.column_circuit import ColumnCircuit
 
 MOST_TERMS = 8  # of one sum; wider ones are summed in parts
@@ -39,7 +38,7 @@ class Graph(NamedTuple):
     n_inputs: int
     node_edges: IntArray  # (n_nodes + 1,) edges of node n; inputs have none
     edge_left: IntArray
-    edge_right: IntArray  # NONE where it is missing
+    edge_right: IntArray
 
     @property
     def n_nodes(self) -> int:
@@ -52,15 +51,10 @@ class Graph(NamedTuple):
         return np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(self.node_edges))
 
 
-def graph_of_columns(circuit: ColumnCircuit) -> Graph:
+def graph_of(circuit: ColumnCircuit) -> Graph:
     """The sums above the leaves."""
     node_edges = np.concatenate([np.zeros(circuit.n_leaves, dtype=np.int32), circuit.sum_edges])
     return Graph(circuit.n_leaves, node_edges, circuit.edge_left, circuit.edge_right)
-
-
-def graph_of_bits(circuit: Circuit) -> Graph:
-    """The sums above the literals; of the learner."""
-    return Graph(2 * circuit.n_vars, circuit.node_edges, circuit.edge_left, circuit.edge_right)
 
 
 class Block(NamedTuple):
@@ -110,7 +104,7 @@ class Pass(NamedTuple):
 
     Parameters are those of the edges that `choice_edges` lists, and two more: one, for edges
     without a choice, and zero, for terms that only fill up. Besides the nodes of the circuit there
-    is `n_nodes`, of value one, for a child that is missing; then come the parts of wide sums.
+    is `n_nodes`, of value one, beside the parts of wide sums, which come then.
     """
 
     out: AnyArray  # (n_sums,) the node that a sum is the value of
@@ -141,15 +135,16 @@ def pass_up(graph: Graph) -> Pass:
     Examples
     --------
     >>> from strudel.circuits import figure_1_circuit
-    >>> up = pass_up(graph_of_bits(figure_1_circuit()))
+    >>> from strudel.circuits.fold import folded
+    >>> up = pass_up(graph_of(folded(figure_1_circuit())))
     >>> [block.width for level in up.levels for block in level.blocks()]
-    [2, 1, 2, 2]
+    [1, 2, 2]
     """
     terms = _Terms(
         graph.edge_parent.astype(np.int64),
         _parameters(graph),
         graph.edge_left.astype(np.int64),
-        _right_or_one(graph),
+        graph.edge_right.astype(np.int64),
     )
     return _schedule(terms, graph, ["left", "right"])
 
@@ -157,13 +152,12 @@ def pass_up(graph: Graph) -> Pass:
 def pass_down(graph: Graph) -> Pass:
     """The factors of all nodes but the root, parents before children, inputs last."""
     parent, theta = graph.edge_parent.astype(np.int64), _parameters(graph)
-    left, right = graph.edge_left.astype(np.int64), _right_or_one(graph)
-    has_right = right != graph.n_nodes
+    left, right = graph.edge_left.astype(np.int64), graph.edge_right.astype(np.int64)
     terms = _Terms(
-        np.concatenate([left, right[has_right]]),
-        np.concatenate([theta, theta[has_right]]),
-        np.concatenate([parent, parent[has_right]]),
-        np.concatenate([right, left[has_right]]),
+        np.concatenate([left, right]),
+        np.concatenate([theta, theta]),
+        np.concatenate([parent, parent]),
+        np.concatenate([right, left]),
     )
     return _schedule(terms, graph, ["left"])  # values are all known
 
@@ -179,12 +173,6 @@ def _parameters(graph: Graph) -> AnyArray:
     number = np.full(len(graph.edge_left), len(chosen))
     number[chosen] = np.arange(len(chosen))
     return number
-
-
-def _right_or_one(graph: Graph) -> AnyArray:
-    """The right child of every edge, or the node of value one."""
-    right = graph.edge_right.astype(np.int64)
-    return np.where(right == NONE, graph.n_nodes, right)
 
 
 def _schedule(terms: _Terms, graph: Graph, needs: list[str]) -> Pass:

@@ -65,12 +65,7 @@ _PLAIN = ("out", "theta", "left", "right", "idle")  # the arrays of a pass
 def packed(graph: Graph) -> tuple[Tensor, list[int]]:
     """All index arrays of a structure in one tensor, and where each is, in numbers."""
     chosen = choice_edges(graph)
-    right = graph.edge_right[chosen]
-    arrays = [
-        graph.edge_parent[chosen],
-        graph.edge_left[chosen],
-        np.where(right < 0, graph.n_nodes, right),
-    ]
+    arrays = [graph.edge_parent[chosen], graph.edge_left[chosen], graph.edge_right[chosen]]
     layout = [graph.n_inputs, graph.n_nodes]
     for way in (pass_up(graph), pass_down(graph)):
         arrays += [getattr(way, name) for name in _PLAIN]

@@ -1,18 +1,16 @@
-"""Passes over a circuit that compute once what rows have in common.
+"""Walks over a circuit that compute once what rows have in common.
 
-In:  a circuit or mixture, rows of evidence as codes; rows that know more, each with the row that it
-     belongs to.
+In:  a `ColumnCircuit`, rows of codes; questions, which know more, each with the row that it is
+     about.
 Out: `Patterns` of the rows, and the value of every node for each; the probability of each question
      given its row.
 
-The value of a node depends on what is known of the variables below its vtree node, and on nothing
+The value of a node depends on what is known of the columns below its vtree node, and on nothing
 else. Rows with the same codes there share a *pattern*, and every node has one value per pattern.
 Near the leaves of the vtree there are few patterns however many rows there are.
 
 A row leaves only a part of the circuit possible, often a twentieth. That part is taken out once per
-row and component, and all questions about the row are asked of it: 342,152 questions about 1,000
-half-known rows, under a circuit with 72 variables and 68,244 edges, take 1.8 s of one busy core,
-against 9.3 s asked of the whole circuit.
+row and component, and all questions about the row are asked of it.
 """
 
 from __future__ import annotations
@@ -24,17 +22,29 @@ import numpy as np
 
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.evaluate import evaluate_edges
-from strudel.circuits.mixture import Mixture, as_mixture
-from strudel.circuits.passes import FAINT, LOWEST_POWER, SMALLEST_VALUE, Plan, decode, log_of, plan
-from strudel.circuits.properties import check_properties
-from strudel.queries.model import Model
-from strudel.queries.probabilities import log_mean, posterior
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.passes import FAINT, LOWEST_POWER, SMALLEST_VALUE, are_moderate, log_of
+from strudel.circuits.walks import component_logs_of
+from strudel.predictions.cell_codes import CellCodes
+from strudel.queries.given import component_posterior, log_mean
 
 BLOCK_VALUES = 2**24  # upper bound on the values of a block of rows; patterns make them far fewer
 MOST_ROWS = 4096  # in a block: more have little more in common
 FEWEST_ROWS = 64
+
+
+class Structure(NamedTuple):
+    """What the walks need of a circuit, or of a part of it; sums come after all leaves."""
+
+    vtree_left: IntArray
+    vtree_right: IntArray
+    vtree_var: IntArray
+    column_leaves: IntArray  # (n_columns + 1,) leaves of column c
+    leaf_row: IntArray  # (n_leaves,) where its values of all codes start
+    vtree_sums: IntArray  # (n_vtree + 1,) sums of vtree node v, from zero
+    sum_edges: IntArray  # (n_sums + 1,)
+    edge_left: IntArray
+    edge_right: IntArray
 
 
 class Patterns(NamedTuple):
@@ -56,18 +66,47 @@ class Values(NamedTuple):
     is_lost: AnyArray  # (n_patterns,) whether digits were lost, here or below
 
 
-def component_theta(mixture: Mixture) -> FloatArray:
-    """The parameters themselves, `(n_components, n_edges)`."""
-    with np.errstate(over="ignore"):  # such components are left to logs
-        return np.ascontiguousarray(np.exp(mixture.edge_log_theta).T)
+class Parameters(NamedTuple):
+    """The parameters themselves, of every component; where logs are needed is told apart."""
+
+    theta: FloatArray  # (k, n_edges)
+    table: FloatArray  # (k, n_leaf_rows)
+    is_moderate: AnyArray  # (k,)
 
 
-def own_plan(circuit: Circuit) -> Plan:
+def structure_of(circuit: ColumnCircuit, codes: CellCodes) -> Structure:
     """A circuit laid out in arrays that may be written to, as those of a part of it are.
 
     The compiler takes them for another type than those of the circuit itself.
     """
-    return Plan(*(np.array(array) for array in plan(circuit)))
+    vtree = circuit.vtree
+    arrays = (
+        vtree.node_left,
+        vtree.node_right,
+        vtree.node_var,
+        circuit.column_leaves,
+        codes.rows.first,
+        circuit.vtree_sums,
+        circuit.sum_edges,
+        circuit.edge_left,
+        circuit.edge_right,
+    )
+    return codes.table("structure", lambda: Structure(*(np.array(array) for array in arrays)))
+
+
+def parameters_of(circuit: ColumnCircuit, codes: CellCodes) -> Parameters:
+    """The parameters of a circuit, laid out by component."""
+
+    def make() -> Parameters:
+        logs = codes.rows.log_value
+        with np.errstate(over="ignore"):  # such components are left to logs
+            theta, table = (
+                np.ascontiguousarray(np.exp(part).T) for part in (circuit.edge_log_theta, logs)
+            )
+        fine = are_moderate(circuit.edge_log_theta) & are_moderate(logs)
+        return Parameters(theta, table, fine)
+
+    return codes.table("parameters", make)
 
 
 def rows_per_block(n_nodes: int, n_rows: int) -> int:
@@ -76,7 +115,7 @@ def rows_per_block(n_nodes: int, n_rows: int) -> int:
 
 
 @kernel
-def find_patterns(codes: AnyArray, p: Plan) -> Patterns:
+def find_patterns(codes: AnyArray, p: Structure) -> Patterns:
     """The patterns of a block of rows, from the leaves of the vtree up."""
     n_rows, n_vtree = len(codes), len(p.vtree_var)
     first = np.zeros(n_vtree + 1, dtype=np.int32)
@@ -91,7 +130,7 @@ def find_patterns(codes: AnyArray, p: Plan) -> Patterns:
     total = 0
     for v in range(n_vtree):
         key[:] = NONE
-        n_found = 0
+        n_patterns = 0
         l, r, var = p.vtree_left[v], p.vtree_right[v], p.vtree_var[v]
         for s in range(n_rows):
             a = np.int64(codes[s, var]) if var != NONE else np.int64(row[l, s])
@@ -103,29 +142,30 @@ def find_patterns(codes: AnyArray, p: Plan) -> Patterns:
                 slot = (slot + 1) & (n_slots - 1)
             if key[slot] == NONE:
                 key[slot] = mine
-                number[slot] = n_found
-                left[total + n_found], right[total + n_found] = a, b
-                n_found += 1
+                number[slot] = n_patterns
+                left[total + n_patterns], right[total + n_patterns] = a, b
+                n_patterns += 1
             row[v, s] = number[slot]
-        total += n_found
+        total += n_patterns
         first[v + 1] = total
     return Patterns(first, left[:total], right[:total], row)
 
 
 @kernel
-def values_of(patterns: Patterns, p: Plan) -> Values:
+def values_of(patterns: Patterns, p: Structure) -> Values:
     """Room for the values of all nodes."""
-    n_vtree, n_patterns = len(p.vtree_var), len(patterns.left)
-    node_at = np.zeros(len(p.node_edges) - 1, dtype=np.int64)
+    n_vtree, n_patterns, n_leaves = len(p.vtree_var), len(patterns.left), len(p.leaf_row)
+    node_at = np.zeros(n_leaves + len(p.sum_edges) - 1, dtype=np.int64)
     total = 0
     for v in range(n_vtree):
         width = patterns.first[v + 1] - patterns.first[v]
-        if p.vtree_var[v] != NONE:
-            node_at[2 * p.vtree_var[v]] = total
-            node_at[2 * p.vtree_var[v] + 1] = total + width
-            total += 2 * width
-        for k in range(p.vtree_first[v], p.vtree_first[v + 1]):
-            node_at[p.sums[k]] = total
+        var = p.vtree_var[v]
+        if var != NONE:
+            for l in range(p.column_leaves[var], p.column_leaves[var + 1]):
+                node_at[l] = total
+                total += width
+        for i in range(p.vtree_sums[v], p.vtree_sums[v + 1]):
+            node_at[n_leaves + i] = total
             total += width
     return Values(
         node_at,
@@ -137,59 +177,56 @@ def values_of(patterns: Patterns, p: Plan) -> Values:
 
 
 @kernel
-def pass_patterns(patterns: Patterns, p: Plan, edge_theta: FloatArray, values: Values) -> None:
-    """Fill `values`, from the literals up; compare `pass_up`."""
+def pass_patterns(
+    patterns: Patterns, p: Structure, table: FloatArray, edge_theta: FloatArray, values: Values
+) -> None:
+    """Fill `values`, from the leaves up; compare `circuits.passes.pass_up`."""
     node_at, value, scale, exponent, is_lost = values
+    n_leaves = len(p.leaf_row)
     for v in range(len(p.vtree_var)):
         start, width = patterns.first[v], patterns.first[v + 1] - patterns.first[v]
         left, right = patterns.left[start : start + width], patterns.right[start : start + width]
-        is_leaf = p.vtree_var[v] != NONE
-        l_first, r_first = np.int64(0), np.int64(0)
-        if is_leaf:
-            zero = node_at[2 * p.vtree_var[v]]
-            one = node_at[2 * p.vtree_var[v] + 1]
+        var = p.vtree_var[v]
+        if var != NONE:
+            for l in range(p.column_leaves[var], p.column_leaves[var + 1]):
+                at, row = node_at[l], p.leaf_row[l]
+                for u in range(width):
+                    value[at + u] = table[row + left[u]]
             for u in range(width):
-                value[zero + u] = 1.0 if left[u] != 1 else 0.0
-                value[one + u] = 1.0 if left[u] != 0 else 0.0
-        else:
-            l_first = np.int64(patterns.first[p.vtree_left[v]])
-            r_first = np.int64(patterns.first[p.vtree_right[v]])
-        for k in range(p.vtree_first[v], p.vtree_first[v + 1]):
-            n = p.sums[k]
-            mine = value[node_at[n] : node_at[n] + width]
+                scale[start + u] = 1.0
+                exponent[start + u] = 0
+                is_lost[start + u] = False
+            continue
+        l_first = np.int64(patterns.first[p.vtree_left[v]])
+        r_first = np.int64(patterns.first[p.vtree_right[v]])
+        for i in range(p.vtree_sums[v], p.vtree_sums[v + 1]):
+            at = node_at[n_leaves + i]
+            mine = value[at : at + width]
             mine[:] = 0.0
-            for e in range(p.node_edges[n], p.node_edges[n + 1]):
-                theta, below = edge_theta[e], value[node_at[p.edge_left[e]] :]
-                if is_leaf:
-                    for u in range(width):
-                        mine[u] += theta * below[u]
-                else:
-                    beside = value[node_at[p.edge_right[e]] :]
-                    for u in range(width):
-                        mine[u] += theta * below[left[u]] * beside[right[u]]
+            for e in range(p.sum_edges[i], p.sum_edges[i + 1]):
+                theta = edge_theta[e]
+                below, beside = value[node_at[p.edge_left[e]] :], value[node_at[p.edge_right[e]] :]
+                for u in range(width):
+                    mine[u] += theta * below[left[u]] * beside[right[u]]
         for u in range(width):
-            scale[start + u] = 1.0
-            exponent[start + u] = 0
-            is_lost[start + u] = False
-            if is_leaf:  # literals stand beside the sums of a leaf, so these keep scale 1
-                continue
             a, b = l_first + left[u], r_first + right[u]
+            scale[start + u] = 1.0
             exponent[start + u] = exponent[a] + exponent[b]
             is_lost[start + u] = is_lost[a] or is_lost[b]
             top, low = 0.0, np.inf
-            for k in range(p.vtree_first[v], p.vtree_first[v + 1]):
-                one_value = value[node_at[p.sums[k]] + u]
-                top = max(top, one_value)
-                if one_value > 0.0:
-                    low = min(low, one_value)
+            for i in range(p.vtree_sums[v], p.vtree_sums[v + 1]):
+                own = value[node_at[n_leaves + i] + u]
+                top = max(top, own)
+                if own > 0.0:
+                    low = min(low, own)
             if top > 0.0 and not FAINT <= top <= 1.0 / FAINT:
                 _, power = math.frexp(top)
                 power = max(power, LOWEST_POWER)
                 scale[start + u] = math.ldexp(1.0, -power)
                 exponent[start + u] += power
                 low *= scale[start + u]
-                for k in range(p.vtree_first[v], p.vtree_first[v + 1]):
-                    value[node_at[p.sums[k]] + u] *= scale[start + u]
+                for i in range(p.vtree_sums[v], p.vtree_sums[v + 1]):
+                    value[node_at[n_leaves + i] + u] *= scale[start + u]
             if low < SMALLEST_VALUE:
                 is_lost[start + u] = True
 
@@ -201,17 +238,16 @@ FEWEST_QUESTIONS = 32
 
 
 def answer_questions(
-    model: Model, codes: AnyArray, asked_row: IntArray, asked: AnyArray, query: str
+    known: CellCodes, codes: AnyArray, asked_row: IntArray, asked: AnyArray
 ) -> tuple[FloatArray, FloatArray]:
     """Log-probability of each row, and the probability of each question given its row.
 
     `asked_row` does not decrease. Rows of probability zero get NaN.
     """
-    mixture = as_mixture(model)
     log_p = np.empty(len(codes))
     chance = np.empty(len(asked))
     start = np.searchsorted(asked_row, np.arange(len(codes) + 1)).astype(np.int64)
-    most = max(1, BLOCK_CELLS // mixture.n_components)
+    most = max(1, BLOCK_CELLS // known.circuit.n_components)
     first = 0
     while first < len(codes):
         last = first + 1
@@ -219,55 +255,52 @@ def answer_questions(
             last += 1
         rows, part = slice(first, last), slice(start[first], start[last])
         log_p[rows], chance[part] = _answer_in_memory(
-            mixture, codes[rows], start[first : last + 1] - start[first], asked[part], query
+            known, codes[rows], start[first : last + 1] - start[first], asked[part]
         )
         first = last
     return log_p, chance
 
 
 def _answer_in_memory(
-    mixture: Mixture, codes: AnyArray, asked_start: AnyArray, asked: AnyArray, query: str
+    known: CellCodes, codes: AnyArray, asked_start: AnyArray, asked: AnyArray
 ) -> tuple[FloatArray, FloatArray]:
     """The same for as many rows as fit in memory with one probability per component."""
-    circuit, k = mixture.structure, mixture.n_components
+    circuit, k = known.circuit, known.circuit.n_components
     log_p = np.empty((len(codes), k))
     log_asked = np.empty((len(asked), k))
     is_lost = np.ones((len(codes), k), dtype=np.bool_)
     is_asked_lost = np.ones((len(asked), k), dtype=np.bool_)
-    check_properties(circuit, query, "smooth", "decomposable")
-    if circuit.is_in_normal_form:
-        p, theta = own_plan(circuit), component_theta(mixture)
+    p, own = structure_of(circuit, known), parameters_of(circuit, known)
+    codes, asked = np.ascontiguousarray(codes), np.ascontiguousarray(asked)
 
-        def run(part: slice) -> None:
-            _answer_rows(
-                codes[part],
-                asked_start[part.start : part.stop + 1],
-                asked,
-                p,
-                theta,
-                log_p[part],
-                log_asked,
-                is_lost[part],
-                is_asked_lost,
-            )
+    def run(part: slice) -> None:
+        _answer_rows(
+            codes[part],
+            asked_start[part.start : part.stop + 1],
+            asked,
+            p,
+            own.table,
+            own.theta,
+            log_p[part],
+            log_asked,
+            is_lost[part],
+            is_asked_lost,
+        )
 
-        block = min(MOST_ASKED_ROWS, rows_per_block(circuit.n_nodes, len(codes)))
-        run_blocks(run, len(codes), block)
-        is_lost |= ~mixture.is_moderate
-        is_asked_lost |= ~mixture.is_moderate
-    for found, lost, rows in ((log_p, is_lost, codes), (log_asked, is_asked_lost, asked)):
-        for c in np.flatnonzero(lost.any(axis=0)):
-            here = np.flatnonzero(lost[:, c])
-            found[here, c] = evaluate_edges(
-                circuit.edges, mixture.edge_log_theta[:, c], decode(rows[here])
-            )
+    block = min(MOST_ASKED_ROWS, rows_per_block(circuit.n_nodes, len(codes)))
+    run_blocks(run, len(codes), block)
+    for logs, lost, rows in ((log_p, is_lost, codes), (log_asked, is_asked_lost, asked)):
+        lost |= ~own.is_moderate
+        again = np.flatnonzero(lost.any(axis=1))
+        if len(again):
+            logs[again] = component_logs_of(circuit, known.rows, rows[again])
     asked_row = np.repeat(np.arange(len(codes)), np.diff(asked_start))
     # Each component answers for itself: their logs may be far apart, but not those of one.
     with np.errstate(invalid="ignore"):
         ratio = np.exp(log_asked - log_p[asked_row])
     ratio[np.isnan(ratio)] = 0.0  # the component makes the row impossible
-    weight = posterior(mixture, log_p)
-    return log_mean(mixture, log_p), np.einsum("qc,qc->q", weight[asked_row], ratio)
+    weight = component_posterior(circuit, log_p)
+    return log_mean(circuit, log_p), np.einsum("qc,qc->q", weight[asked_row], ratio)
 
 
 @kernel
@@ -275,7 +308,8 @@ def _answer_rows(
     codes: AnyArray,
     asked_start: AnyArray,
     asked: AnyArray,
-    p: Plan,
+    p: Structure,
+    table: FloatArray,
     theta: FloatArray,
     log_p: FloatArray,
     log_asked: FloatArray,
@@ -285,11 +319,11 @@ def _answer_rows(
     """One pass for the rows of a block; then, row by row, one for the questions."""
     patterns = find_patterns(codes, p)
     values = values_of(patterns, p)
-    n_vtree, root = len(p.vtree_var), len(p.node_edges) - 2
+    n_vtree, root = len(p.vtree_var), len(values.node_at) - 1
     is_met = np.zeros(root + 1, dtype=np.bool_)
     kept = np.empty(len(p.edge_left), dtype=np.int32)
     for c in range(len(theta)):
-        pass_patterns(patterns, p, theta[c], values)
+        pass_patterns(patterns, p, table[c], theta[c], values)
         for s in range(len(codes)):
             u = patterns.row[n_vtree - 1, s]
             value = values.value[values.node_at[root] + u]
@@ -304,11 +338,12 @@ def _answer_rows(
                 log_asked[first:last, c] = -np.inf
                 continue
             own, own_theta = _take_out(s, patterns, values, p, theta[c], is_met, kept)
-            step = max(FEWEST_QUESTIONS, MOST_VALUES // len(own.node_edges))
+            step = max(FEWEST_QUESTIONS, MOST_VALUES // (len(own.sum_edges) + len(own.leaf_row)))
             for at in range(first, last, step):
                 _answer_row(
                     asked[at : min(at + step, last)],
                     own,
+                    table[c],
                     own_theta,
                     log_asked[at:, c],
                     is_asked_lost[at:, c],
@@ -317,14 +352,19 @@ def _answer_rows(
 
 @kernel
 def _answer_row(
-    asked: AnyArray, p: Plan, edge_theta: FloatArray, log_asked: FloatArray, is_lost: AnyArray
+    asked: AnyArray,
+    p: Structure,
+    table: FloatArray,
+    edge_theta: FloatArray,
+    log_asked: FloatArray,
+    is_lost: AnyArray,
 ) -> None:
     """Fill the log-probabilities of some questions about one row."""
     patterns = find_patterns(asked, p)
     values = values_of(patterns, p)
-    pass_patterns(patterns, p, edge_theta, values)
+    pass_patterns(patterns, p, table, edge_theta, values)
     top = len(p.vtree_var) - 1
-    at = values.node_at[len(p.node_edges) - 2]
+    at = values.node_at[len(values.node_at) - 1]
     for i in range(len(asked)):
         u = patterns.row[top, i]
         log_asked[i] = log_of(values.value[at + u], values.exponent[patterns.first[top] + u])
@@ -336,82 +376,82 @@ def _take_out(
     s: int,
     patterns: Patterns,
     values: Values,
-    p: Plan,
+    p: Structure,
     edge_theta: FloatArray,
     is_met: AnyArray,
     kept: IntArray,
-) -> tuple[Plan, FloatArray]:
+) -> tuple[Structure, FloatArray]:
     """The part of the circuit that row s can reach from the root; `is_met` is left all false.
 
-    One function, because the compiler counts references to arrays that are handed on: a row of the
-    68,244 edges learned from abalone took 2 ms with a call per edge.
+    One function, because the compiler counts references to arrays that are handed on.
     """
     row, value, node_at = patterns.row, values.value, values.node_at
-    first, sums, node_edges = p.vtree_first, p.sums, p.node_edges
+    vtree_sums, sum_edges = p.vtree_sums, p.sum_edges
     edge_left, edge_right = p.edge_left, p.edge_right
-    n_vtree, n_literals = len(p.vtree_var), len(p.vtree_var) + 1
-    n_sums = n_kept = 0
-    is_met[len(node_edges) - 2] = True
+    n_vtree, n_leaves = len(p.vtree_var), len(p.leaf_row)
+    n_sums = n_kept = n_own_leaves = 0
+    is_met[len(node_at) - 1] = True
     for v in range(n_vtree - 1, -1, -1):
-        is_leaf = p.vtree_var[v] != NONE
-        u = np.int64(row[v if is_leaf else p.vtree_left[v], s])
-        w = np.int64(row[v if is_leaf else p.vtree_right[v], s])
-        for k in range(first[v + 1] - 1, first[v] - 1, -1):
-            n = sums[k]
-            if not is_met[n]:
+        if p.vtree_var[v] != NONE:
+            continue
+        u = np.int64(row[p.vtree_left[v], s])
+        w = np.int64(row[p.vtree_right[v], s])
+        for i in range(vtree_sums[v + 1] - 1, vtree_sums[v] - 1, -1):
+            if not is_met[n_leaves + i]:
                 continue
             n_sums += 1
-            for e in range(node_edges[n + 1] - 1, node_edges[n] - 1, -1):
+            for e in range(sum_edges[i + 1] - 1, sum_edges[i] - 1, -1):
                 l, r = edge_left[e], edge_right[e]
                 if edge_theta[e] == 0.0 or value[node_at[l] + u] == 0.0:
                     continue
-                if not is_leaf:
-                    if value[node_at[r] + w] == 0.0:
-                        continue
-                    is_met[l] = True
-                    is_met[r] = True
+                if value[node_at[r] + w] == 0.0:
+                    continue
+                is_met[l] = True
+                is_met[r] = True
                 kept[n_kept] = e
                 n_kept += 1
-    number = np.empty(len(node_edges) - 1, dtype=np.int32)
-    for n in range(n_literals):
-        number[n] = n
-        is_met[n] = False
+    number = np.empty(len(node_at), dtype=np.int32)
+    column_leaves = np.zeros(len(p.column_leaves), dtype=np.int32)
+    leaf_row = np.empty(n_leaves, dtype=np.int32)
+    for c in range(len(p.column_leaves) - 1):
+        for l in range(p.column_leaves[c], p.column_leaves[c + 1]):
+            if is_met[l]:
+                is_met[l] = False
+                number[l] = n_own_leaves
+                leaf_row[n_own_leaves] = p.leaf_row[l]
+                n_own_leaves += 1
+        column_leaves[c + 1] = n_own_leaves
     own_first = np.zeros(n_vtree + 1, dtype=np.int32)
-    own_sums = np.empty(n_sums, dtype=np.int32)
-    sum_vtree = np.empty(n_sums, dtype=np.int32)
-    own_edges = np.zeros(n_literals + n_sums + 1, dtype=np.int32)
+    own_edges = np.zeros(n_sums + 1, dtype=np.int32)
     left = np.empty(n_kept, dtype=np.int32)
     right = np.empty(n_kept, dtype=np.int32)
     theta = np.empty(n_kept)
     n_sums = n_edges = 0
     for v in range(n_vtree):
-        for k in range(first[v], first[v + 1]):
-            n = sums[k]
-            if not is_met[n]:
+        for i in range(vtree_sums[v], vtree_sums[v + 1]):
+            if not is_met[n_leaves + i]:
                 continue
-            is_met[n] = False
+            is_met[n_leaves + i] = False
             # Kept edges were met from the last to the first.
-            while n_edges < n_kept and kept[n_kept - 1 - n_edges] < node_edges[n + 1]:
+            while n_edges < n_kept and kept[n_kept - 1 - n_edges] < sum_edges[i + 1]:
                 e = kept[n_kept - 1 - n_edges]
-                if e < node_edges[n]:
+                if e < sum_edges[i]:
                     break
                 left[n_edges] = number[edge_left[e]]
-                right[n_edges] = NONE if edge_right[e] == NONE else number[edge_right[e]]
+                right[n_edges] = number[edge_right[e]]
                 theta[n_edges] = edge_theta[e]
                 n_edges += 1
-            number[n] = n_literals + n_sums
-            own_sums[n_sums] = n_literals + n_sums
-            sum_vtree[n_sums] = v
+            number[n_leaves + i] = n_own_leaves + n_sums
             n_sums += 1
-            own_edges[n_literals + n_sums] = n_edges
+            own_edges[n_sums] = n_edges
         own_first[v + 1] = n_sums
-    own = Plan(
+    own = Structure(
         p.vtree_left,
         p.vtree_right,
         p.vtree_var,
+        column_leaves,
+        leaf_row[:n_own_leaves],
         own_first,
-        own_sums,
-        sum_vtree,
         own_edges,
         left,
         right,
