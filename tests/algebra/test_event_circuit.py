@@ -14,10 +14,12 @@ from strudel.algebra.event_circuit import at_bounds, event_circuit, given_event
 from strudel.circuits.products import product
 from strudel.circuits.reweigh import normalized
 from strudel.logic.column_classes import cases_of, conjunction_of
-from strudel.logic.events import at_least
+from strudel.logic.events import at_least, at_most, exactly
 from strudel.logic.terms import Variables, said_event
+from strudel.queries import event_probability
 from strudel.queries.cells import log_probabilities
 from strudel.tables.evidence import evidence_of_regions, nothing_known
+from strudel.tables.schema import Columns
 
 REL = 1e-9
 
@@ -121,3 +123,24 @@ def test_a_written_event_is_read_back(asked):
     fine = at_bounds(circuit, event)
     for cells in states_of(fine.columns):
         assert truth(again, fine.columns, cells) == truth(event, fine.columns, cells)
+
+
+@given(column_circuits(max_columns=4, n_components=2), st.data())
+@examples(60)
+def test_counts_of_any_columns_agree_with_their_cases(circuit, data):
+    columns = circuit.columns
+    facts = [data.draw(events(Columns((column,)), 0)) for column in columns]
+    low = data.draw(st.integers(0, len(facts)))
+    event = data.draw(st.sampled_from([at_least, at_most, exactly]))(low, facts)
+    rows = nothing_known(columns).within_each([{}, {0: columns_region(columns[0])}])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_probability, "FEW_COUNTED", 0)
+        found = event_probability._logs_of_event(circuit, event, rows)
+        patch.setattr(event_probability, "FEW_COUNTED", 99)
+        expected = event_probability._logs_of_event(circuit, event, rows)
+    np.testing.assert_allclose(np.exp(found), np.exp(expected), rtol=REL, atol=1e-13)
+
+
+def columns_region(column):
+    """Some of the values of a column."""
+    return ((3.0, 6.0),) if column.is_numeric else ((1.0, 9.0),)

@@ -186,3 +186,33 @@ def test_arrays_that_do_not_fit_are_refused():
     ):
         with pytest.raises(ValueError, match=words):
             ColumnCircuit(**fields | {name: value})
+
+
+@given(column_circuits(), st.data())
+@examples(60)
+def test_what_is_known_in_two_ways_is_known_together(circuit, data):
+    columns = circuit.columns
+    rows = [[data.draw(regions_of(columns)) for _ in range(2)] for _ in range(2)]
+    first, second = (evidence_of_regions(columns, own) for own in rows)
+    found = log_probabilities(circuit, first.together(second))
+    for row, both in enumerate(zip(*rows, strict=True)):
+        alone = nothing_known(columns).within(both[0]).within(both[1])
+        assert found[row] == pytest.approx(log_probabilities(circuit, alone)[0], rel=REL)
+    again = first.together(second.take(np.array([1])))
+    assert log_probabilities(circuit, again)[1] == found[1]
+
+
+@given(column_circuits(), st.data())
+@examples(60)
+def test_evidence_about_finer_cells_is_as_probable(circuit, data):
+    columns = circuit.columns
+    evidence = evidence_of_regions(columns, [data.draw(regions_of(columns)) for _ in range(2)])
+    edges = {}
+    for place, column in enumerate(columns):
+        if column.is_numeric:
+            edges[place] = data.draw(st.sets(st.sampled_from([0.5, 2.25, 4.0, 8.0])))
+            if not evidence.is_known()[0, place]:
+                evidence = evidence.with_number(0, place, 4.5)
+    fine = with_edges(circuit, edges)
+    found = log_probabilities(fine, evidence.refined(fine.columns))
+    assert found == pytest.approx(log_probabilities(circuit, evidence), rel=REL)

@@ -8,7 +8,7 @@ its mixture on one structure, whose root chooses among them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -158,6 +158,10 @@ class ColumnCircuit(Shown):
         """The circuit with the parameters of a module that `to_torch` made of it."""
         found: ColumnCircuit = module.to_model_of(self)
         return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what was made for questions."""
+        return ColumnCircuit, tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
         return (

@@ -20,6 +20,7 @@ import numpy as np
 from strudel._numba import in_threads, kernel, lowest_bit, popcount, soonest
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.reweigh import pruned
 from strudel.errors import CircuitPropertyError
 
 BLOCK_WORDS = 8  # 512 rows: one cache line per node
@@ -53,6 +54,7 @@ def lines_of(circuit: ColumnCircuit) -> Lines:
 
 
 def _made_lines(circuit: ColumnCircuit) -> Lines:
+    circuit = pruned(circuit)  # by an edge of no weight, no row goes
     log_value = np.concatenate([circuit.edge_log_theta, circuit.leaf_log_p])
     width = np.diff(circuit.leaf_first)
     place = circuit.node_vtree[circuit.n_leaves :][circuit.edge_sum]
@@ -68,7 +70,7 @@ def _made_lines(circuit: ColumnCircuit) -> Lines:
         np.logical_and.reduceat(is_cell, circuit.leaf_first[:-1]).astype(np.uint8),
         circuit.leaf_first,
         circuit.column_leaves,
-        np.array([column.n_cells for column in circuit.columns], dtype=np.int32),
+        circuit.columns.n_cells,
         circuit.sum_edges,
         circuit.edge_left,
         circuit.edge_right,

@@ -37,7 +37,7 @@ from .comparison import compare as compare
 from .comparison import Comparison as Comparison
 from .columns.pair_check import check as check
 from .columns.pair_check import Check as Check
-from .columns.known_columns import of_all_rows as of_all_rows
+from .given import of_all_rows as of_all_rows
 
 # information
 from .information import entropy as entropy

@@ -35,6 +35,7 @@ from strudel.logic.event_forms import is_formula
 from strudel.logic.events import Event
 from strudel.logic.terms import said_event
 from strudel.tables.evidence import Evidence, evidence_of, evidence_of_regions, nothing_known
+from strudel.tables.missingness import Missingness
 
 LEAST = 1e-6  # of the rows of a cell have a value, whatever was seen
 N_RECENT = 4  # circuits given something that a circuit remembers
@@ -230,6 +231,45 @@ def _where_known(circuit: ColumnCircuit, asked: tuple[str, ...]) -> ColumnCircui
         return found
     known = circuit.known[[columns.place(name) for name in asked]]
     return found.with_weights(circuit.log_weight + np.log(np.maximum(known, LEAST)).sum(axis=0))
+
+
+def of_all_rows(model: Any) -> ColumnCircuit:
+    """The model of a table as if no value were missing, whose answers are about all rows.
+
+    Parameters
+    ----------
+    model : Circuit or fitted estimator
+        Learned from a table with missing values.
+
+    Returns
+    -------
+    Circuit
+        A question about a column that is missing for a reason, such as the income of those who did
+        not say, is about rows that have a value. Of this model it is about all rows: what is
+        missing is as in other rows that are alike.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from strudel import Strudel, probability
+    >>> from strudel.queries import of_all_rows
+    >>> rng = np.random.default_rng(0)
+    >>> old = rng.integers(0, 2, 2000)
+    >>> answer = np.where(rng.random(2000) < 0.2 + 0.6 * old, "yes", "no").astype(object)
+    >>> answer[(old == 0) & (rng.random(2000) < 0.8)] = None  # the young did not say
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({"old": np.where(old, "yes", "no"), "answer": answer})
+    >>> with warnings.catch_warnings():  # that values are missing for a reason, which is the point
+    ...     warnings.simplefilter("ignore")
+    ...     model = Strudel(n_components=1, random_state=0, verbose=False).fit(rows)
+    >>> round(probability(model, "answer = yes"), 1), round(
+    ...     probability(of_all_rows(model), "answer = yes"), 1
+    ... )
+    (0.7, 0.5)
+    """
+    circuit = circuit_of(model)
+    return circuit.with_columns(replace(circuit.columns, missingness=Missingness()))
 
 
 # Answers that all questions share

@@ -418,10 +418,14 @@ class _Making:
         weights = column.weights(region)
         for code in np.unique(codes[rows]).tolist():
             self.codes[rows & (codes == code), place] = self._code_of_both(place, code, weights)
-        for row, at in list(self.regions):
-            if at == place and rows[row]:
-                self.regions[row, at] = both = meet(self.regions[row, at], region)
-                self.codes[row, at] = self._code(at, int(codes[row]), column.weights(both))
+        before = {row: own for (row, at), own in self.regions.items() if at == place and rows[row]}
+        for row, own in before.items():
+            both = meet(own, region)
+            self.codes[row, place] = self._code(place, int(codes[row]), column.weights(both))
+            self.regions[row, place] = both
+        if not np.isin(weights, (0.0, 1.0)).all():  # what else is told of parts of cells meets it
+            new = [row for row in np.flatnonzero(rows).tolist() if row not in before]
+            self.regions.update({(row, place): region for row in new})
         given = self.numbers.get(place)
         if given is not None:  # a number lies inside, or it does not
             known = np.flatnonzero(rows & ~np.isnan(given))

@@ -11,7 +11,7 @@ cells. Components that know in which share of their rows births is known count a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -19,12 +19,9 @@ import numpy as np
 
 from strudel._types import FloatArray
 from strudel.circuits.mixture import Mixture
-from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.model import Model, model_of
 from strudel.queries.soft_evidence import bit_logs, given_parts, with_code
-from strudel.tables.coded_column import CodedColumn
 from strudel.tables.density import EVERYWHERE
-from strudel.tables.missingness import Missingness
 
 LEAST = 1e-6  # of the rows of a cell have a value, whatever was seen
 
@@ -60,59 +57,3 @@ def with_values(model: Model, names: Iterable[str]) -> Model:
         found = replace(found, log_weight=logs[kept] - np.logaddexp.reduce(logs[kept]))
     left = code.missingness.without(asked)
     return with_code(found, replace(code, missingness=left))
-
-
-def of_all_rows(model: Any) -> Model:
-    """The model of a table as if no value were missing, whose answers are about all rows.
-
-    Parameters
-    ----------
-    model : Circuit, Mixture or fitted estimator
-        Learned from a table with missing values.
-
-    Returns
-    -------
-    Circuit or Mixture
-        A question about a column that is missing for a reason, such as the income of those who did
-        not say, is about rows that have a value. Of this model it is about all rows: what is
-        missing is as in other rows that are alike.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import numpy as np
-    >>> from strudel import Strudel, probability
-    >>> from strudel.queries import of_all_rows
-    >>> rng = np.random.default_rng(0)
-    >>> old = rng.integers(0, 2, 2000)
-    >>> answer = np.where(rng.random(2000) < 0.2 + 0.6 * old, "yes", "no").astype(object)
-    >>> answer[(old == 0) & (rng.random(2000) < 0.8)] = None  # the young did not say
-    >>> import pandas as pd
-    >>> rows = pd.DataFrame({"old": np.where(old, "yes", "no"), "answer": answer})
-    >>> with warnings.catch_warnings():  # that values are missing for a reason, which is the point
-    ...     warnings.simplefilter("ignore")
-    ...     model = Strudel(n_components=1, random_state=0, verbose=False).fit(rows)
-    >>> round(probability(model, "answer = yes"), 1), round(
-    ...     probability(of_all_rows(model), "answer = yes"), 1
-    ... )
-    (0.7, 0.5)
-    """
-    found = model_of(model)
-    if found.table_code is None:
-        return found
-    return with_code(found, replace(found.table_code, missingness=Missingness()))
-
-
-def shares_where_known(
-    model: Model, columns: Sequence[CodedColumn], rows: FloatArray, query: str
-) -> dict[str, FloatArray]:
-    """The probability of every value of the columns that are missing for a reason, given rows."""
-    code = model.table_code
-    caused = () if code is None else code.missingness.caused
-    return {
-        column.name: value_probabilities(with_values(model, [column.name]), [column], rows, query)[
-            1
-        ][0]
-        for column in columns
-        if column.name in caused
-    }
