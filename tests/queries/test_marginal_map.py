@@ -1,9 +1,6 @@
 """Facts about `marginal_map`; answers by enumeration."""
 
-import itertools
 import math
-import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,23 +8,20 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import oracle
-import strategies
-from strategies import circuits, examples, partly_observed_rows
+from column_circuits import column_circuits, joint_of
+from strategies import circuits, examples, partly_observed_rows, seeds
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.compile import compile_chow_liu
 from strudel.circuits.examples import figure_1_circuit
-from strudel.circuits.mixture import Mixture
 from strudel.data.datasets import load_dataset
-from strudel.errors import CircuitPropertyError, SearchLimitWarning
 from strudel.models.strudel import Strudel
-from strudel.queries.event_probability import log_marginal, probability
-from strudel.queries.maximum.marginal_map import marginal_map
-from strudel.queries.maximum.most_probable import most_probable_state
-from strudel.queries.maximum.relaxation import relax
-from strudel.queries.maximum.relaxation_pass import RelaxationPass
-from strudel.tables.encoder import TableEncoder
+from strudel.queries.event_probability import log_marginal
+from strudel.queries.best_profiles import marginal_map
+from strudel.queries.most_probable import most_probable_state
+from strudel.queries.state_search import Question, StateSearch, passes, relax, row_values
+from strudel.tables.evidence import nothing_known
 from strudel.trees.chow_liu import ChowLiuTree, learn_chow_liu_tree
-from strudel.trees.vtree import balanced_vtree, random_vtree, vtree_from_chow_liu
+from strudel.trees.vtree import balanced_vtree, vtree_from_chow_liu
 
 NONE = -1
 
@@ -78,29 +72,57 @@ def test_for_all_variables_it_is_the_most_probable_state(circuit, data):
     assert found.n_nodes == 0
 
 
+@examples(80)
+@given(column_circuits(), seeds)
+def test_columns_with_several_cells_agree_with_enumeration(circuit, seed):
+    rng = np.random.default_rng(seed)
+    n_columns = len(circuit.columns)
+    places = rng.permutation(n_columns)[: rng.integers(1, n_columns + 1)].tolist()
+    hidden = tuple(place for place in range(n_columns) if place not in places)
+    table = joint_of(circuit).sum(axis=hidden)
+    evidence = nothing_known(circuit.columns)
+    search = StateSearch(Question(circuit, evidence, places), 0)
+    search.run(math.inf, math.inf)
+    cells, log_p = search.states()
+    assert search.upper_bound is None
+    assert log_p[0] == pytest.approx(math.log(table.max()), abs=1e-10)
+    assert table[tuple(cells[0, sorted(places)])] == pytest.approx(table.max(), rel=1e-9)
+
+
 @examples(100)
-@given(st.one_of(circuits(max_vars=6), circuits(max_vars=6, deterministic=False)), st.data())
-def test_a_relaxation_bounds_every_state_of_a_partial_assignment(circuit, data):
-    query, row = data.draw(questions(circuit))
-    assume(oracle.log_marginal(circuit, row) > -math.inf)
-    given_codes = np.array([2 if math.isnan(x) else int(x) for x in row], dtype=np.uint8)
-    open_vars = np.array([var for var in query if given_codes[var] == 2], dtype=np.int64)
-    passes = RelaxationPass(relax(circuit, given_codes, open_vars))
-    rows = []
-    for values in itertools.product((0, 1, 2), repeat=min(len(open_vars), 3)):
-        codes = given_codes.copy()
-        codes[open_vars[: len(values)]] = values
-        rows.append(codes)
-    bounds, states, is_rough = passes.bounds(np.array(rows))
-    assert not is_rough.any()
-    for codes, bound, state in zip(rows, bounds, states, strict=True):
-        known = [math.nan if code == 2 else float(code) for code in codes]
-        best = oracle.log(max(state_probabilities(circuit, query, known).values()))
-        assert bound >= best - 1e-12 * (1.0 + abs(best))
-        if np.all(codes[open_vars] != 2):
-            assert bound == pytest.approx(best, abs=1e-12, rel=1e-12)
-        elif bound > -math.inf:
-            assert set(state[open_vars].tolist()) <= {0, 1}
+@given(st.one_of(column_circuits(), column_circuits(n_components=1)), seeds)
+def test_bounds_hold_for_every_state_of_a_partial_assignment(circuit, seed):
+    rng = np.random.default_rng(seed)
+    n_columns = len(circuit.columns)
+    places = rng.permutation(n_columns)[: rng.integers(1, n_columns + 1)].tolist()
+    row = row_values(Question(circuit, nothing_known(circuit.columns), places), 0)
+    value = row.values()
+    relaxation = relax(row, value, value[-1] + circuit.log_weight, -math.inf)
+    assert not relaxation.rest
+    table = joint_of(circuit).sum(axis=tuple(set(range(n_columns)) - set(places)))
+    for _ in range(4):
+        own = [rng.integers(0, 2, n_cells) for n_cells in table.shape]
+        for allowed in own:
+            allowed[rng.integers(len(allowed))] = 1
+        allowed = np.concatenate(own).astype(np.uint8)[np.newaxis]
+        total, choices = passes(relaxation, allowed, is_exact=False, is_down=True)
+        scale = math.exp(relaxation.log_unit)
+        of_state = [np.flatnonzero(column) for column in own]
+        inside = table[np.ix_(*of_state)]
+        assert total[0] * scale >= inside.max() * (1.0 - 1e-12)
+        starts = relaxation.choice_first[:-1]
+        for axis, cells in enumerate(of_state):
+            for at, cell in enumerate(cells):
+                bound = choices[0, starts[axis] + cell] * scale
+                assert bound >= np.take(inside, at, axis).max() * (1.0 - 1e-12)
+        if inside.size == 1:
+            assert total[0] * scale == pytest.approx(inside.max(), rel=1e-10)
+            near = passes(relaxation, allowed, is_exact=True, is_down=True)[1][0] * scale
+            for axis, start in enumerate(starts):
+                at = [int(cells[0]) for cells in of_state]
+                for cell in range(table.shape[axis]):
+                    at[axis] = cell
+                    assert near[start + cell] == pytest.approx(table[tuple(at)], abs=1e-12)
 
 
 def test_one_pass_is_enough_for_the_ancestors_in_a_chow_liu_tree():
@@ -222,12 +244,12 @@ def test_the_state_is_named_as_the_question_was():
 @pytest.mark.parametrize(
     ("query", "given_row", "words"),
     [
-        ([], None, "at least one variable"),
+        ([], None, "at least one column"),
         (["X9"], None, "'X9'"),
-        (["X1", 0], None, "the same variable"),
+        (["X1", 0], None, "twice"),
         ([7], None, "7"),
         (["X1"], [[1, 0, 1, 0], [0, 0, 0, 0]], "one row"),
-        (["X1"], {"X2": 3}, "0, 1 or NaN"),
+        (["X1"], {"X2": 3}, "must be 0 or 1"),
     ],
 )
 def test_bad_questions_are_refused(query, given_row, words):
@@ -246,64 +268,3 @@ def test_impossible_evidence_is_refused():
     root = builder.add_sum([(builder.literal(0, 1), builder.add_leaf_sum(1, 0.5), 1.0)])
     with pytest.raises(ValueError, match="probability zero"):
         marginal_map(builder.build(root), ["x1"], {"x0": 0})
-
-
-def test_a_circuit_that_is_not_in_normal_form_is_refused():
-    circuit = strategies.sum_circuit(random_vtree(4, 0), random.Random(0))
-    node_vtree = circuit.node_vtree.copy()
-    node_vtree[-2] = circuit.vtree.root
-    with pytest.raises(CircuitPropertyError, match="marginal_map needs a circuit in normal form"):
-        marginal_map(replace(circuit, node_vtree=node_vtree), [0])
-
-
-@pytest.fixture(scope="module")
-def without_respect():
-    """A circuit of columns that leaves codes of no value some probability."""
-    pandas = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    table = {name: rng.choice(list("abcdef"), 200) for name in ("c", "d", "e")}
-    encoder = TableEncoder(respect_one_hot=False)
-    model = Strudel(
-        n_components=1, columns=encoder, init="independent", max_splits=0, random_state=0
-    )
-    return model.fit(pandas.DataFrame(table)).circuit_
-
-
-def as_mixture(circuit):
-    theta = circuit.edge_log_theta
-    return Mixture(circuit, np.stack([theta, theta], axis=1), np.log([0.4, 0.6]))
-
-
-@pytest.mark.parametrize("make", [lambda circuit: circuit, as_mixture])
-@pytest.mark.parametrize("query", [["c"], ["c", "d"], ["c", "d", "e"]])
-@pytest.mark.parametrize("known", [{}, {"e": "b"}])
-def test_columns_without_respect_for_their_code_have_the_probability_of_their_values(
-    without_respect, make, query, known
-):
-    model = make(without_respect)
-    every = itertools.product("abcdef", repeat=len(query))
-    states = [dict(zip(query, values, strict=True)) for values in every]
-    states = [state for state in states if known.items() <= (known | state).items()]
-    log_p = [probability(model, known | state, log=True) for state in states]
-    best = marginal_map(model, query, known)
-    assert best.log_probability == best.upper_bound == pytest.approx(max(log_p))
-    assert best.state == states[int(np.argmax(log_p))]
-    first = marginal_map(model, query, known, 3)
-    assert first[0].state == best.state
-    assert [one.log_probability for one in first] == pytest.approx(sorted(log_p)[:-4:-1])
-
-
-def test_a_column_and_a_variable_of_a_model_without_respect(without_respect):
-    name = without_respect.feature_names[-1]
-    found = marginal_map(without_respect, ["c", name])
-    wanted = probability(without_respect, {"c": found.state["c"]}, log=True)
-    bit = {name: found.state[name]}
-    wanted += probability(without_respect, bit, log=True)  # all variables are independent
-    assert found.log_probability == pytest.approx(wanted)
-
-
-@pytest.mark.parametrize("limit", [{"max_nodes": 1}, {"max_seconds": 1e-9}])
-def test_a_limit_does_not_make_evidence_impossible(without_respect, limit):
-    with pytest.warns(SearchLimitWarning, match="fewer than 1 completions"):
-        _, log_p = most_probable_state(as_mixture(without_respect), **limit)
-    assert log_p == -np.inf

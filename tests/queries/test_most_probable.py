@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,10 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
+from column_circuits import category_column, column_circuits, deterministic_circuit, joint_of
 from joint import REL, Joint, models_with_rows, some_rows, special_circuits
-from strategies import circuits, examples
-from strudel import CircuitPropertyError, log_likelihood, most_probable_state
+from strategies import circuits, examples, seeds
+from strudel import log_likelihood, most_probable_state
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
+from strudel.circuits.column_properties import why_not_deterministic
+from strudel.queries.best_states import best_states, k_best_states
+from strudel.queries.state_search import Question, StateSearch
+from strudel.tables.evidence import nothing_known
+from strudel.tables.schema import Columns
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import balanced_vtree, linear_vtree, random_vtree
 
@@ -111,10 +119,67 @@ def test_too_much_memory_is_refused():
         most_probable_state(compile_factorized(balanced_vtree(40)), k=10**9)
 
 
-@given(circuits(5, deterministic=False))
-def test_a_circuit_that_is_not_deterministic_is_refused(circuit):
-    if oracle.is_deterministic(circuit):
-        assert most_probable_state(circuit)[0].shape == (circuit.n_vars,)
+@given(circuits(5, deterministic=False), st.integers(1, 4))
+def test_a_circuit_that_is_not_deterministic_is_searched(circuit, k):
+    states, log_p = most_probable_state(circuit, k=k)
+    _, expected = Joint(circuit).best([math.nan] * circuit.n_vars, k)
+    assert np.atleast_1d(log_p)[: len(expected)] == pytest.approx(expected, rel=REL, abs=1e-11)
+    assert states.shape[-1] == circuit.n_vars
+
+
+@examples(60)
+@given(column_circuits(), st.integers(1, 5), seeds)
+def test_columns_with_several_cells(circuit, k, seed):
+    check_columns(circuit, k, np.random.default_rng(seed))
+
+
+@examples(60)
+@given(st.integers(1, 5), seeds)
+def test_deterministic_circuits_of_columns(k, seed):
+    rng = random.Random(seed)
+    columns = Columns(tuple(category_column(f"x{i}", rng.randint(2, 5)) for i in range(4)))
+    circuit = deterministic_circuit(columns, random_vtree(4, rng.randrange(100)), rng)
+    check_columns(circuit, k, np.random.default_rng(seed))
+
+
+def check_columns(circuit, k, rng):
+    """The k best rows agree with the table of all, given cells and sets of cells."""
+    joint = joint_of(circuit)
+    evidence = nothing_known(circuit.columns)
+    for place, column in enumerate(circuit.columns):
+        weights = rng.integers(0, 2, column.n_cells) * rng.random(column.n_cells)
+        if weights.any() and rng.random() < 0.5:
+            evidence = replace(
+                evidence,
+                codes=np.where(
+                    np.arange(len(circuit.columns)) == place, column.n_cells + 1, evidence.codes
+                ).astype(np.int32),
+                weights=tuple(
+                    np.array([np.ones(column.n_cells), weights]) if at == place else own
+                    for at, own in enumerate(evidence.weights)
+                ),
+            )
+            joint = joint * weights.reshape([-1 if at == place else 1 for at in range(joint.ndim)])
+    if not joint.any():
         return
-    with pytest.raises(CircuitPropertyError, match="needs a deterministic circuit, but edges"):
-        most_probable_state(circuit)
+    cells, log_p = best_cells(circuit, evidence, k)
+    expected = np.sort(joint.ravel())[::-1][:k]
+    expected = expected[expected > 0.0]
+    assert log_p[: len(expected)] == pytest.approx(np.log(expected), rel=REL, abs=1e-11)
+    assert np.all(log_p[len(expected) :] == -math.inf)
+    own = [joint[tuple(state)] for state in cells[: len(expected)]]
+    assert own == pytest.approx(expected, rel=1e-9)
+    assert len({tuple(state) for state in cells[: len(expected)].tolist()}) == len(expected)
+
+
+def best_cells(circuit, evidence, k):
+    """Cells of the k best states, of one component by itself or by a search."""
+    if why_not_deterministic(circuit) is None:
+        cells, log_p = (
+            best_states(circuit, evidence) if k == 1 else k_best_states(circuit, evidence, k)
+        )
+        return cells[0], log_p[0]
+    search = StateSearch(Question(circuit, evidence, range(len(circuit.columns)), k), 0)
+    search.run(math.inf, math.inf)
+    cells, log_p = search.states()
+    return cells, np.append(log_p, np.full(k - len(log_p), -math.inf))

@@ -9,9 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import oracle
-from strudel import Greedy, Strudel, log_likelihood, most_probable_state
-from strudel.circuits import compile_factorized
-from strudel.errors import SizeLimitError
+from strudel import Greedy, Strudel, log_likelihood
 from strudel.learning import fit
 from strudel.learning.learn_mixture import MixtureTask
 from strudel.learning.options import BaggedEM
@@ -128,51 +126,3 @@ def test_unknown_values_are_completed_by_codes(n_components):
     model = Strudel(columns=encoder("one_hot"), random_state=0, **options).fit(table)
     assert_codes_only(model.circuit_, model.encoder_.code_)
     assert np.isfinite(model.score(table))
-
-
-def scattered(seed=0):
-    """A model under which the best bits code no row: three colours, each one alone improbable."""
-    table = pd.DataFrame({"colour": ["red", "green", "blue"] * 40, "flag": [0, 1, 1, 1] * 30})
-    free = TableEncoder(code="one_hot", respect_one_hot=False)
-    model = Strudel(n_components=1, columns=free, max_splits=0, random_state=seed).fit(table)
-    vtree = model.circuit_.vtree
-    coins = compile_factorized(vtree)  # every bit 0 or 1 at random, then 1 with chance 0.4
-    log_theta = np.where(coins.edge_left % 2 == 1, np.log(0.4), np.log(0.6))
-    log_theta[coins.edge_right >= 0] = 0.0
-    log_theta[np.diff(coins.node_edges)[coins.edge_parent] == 1] = 0.0
-    code = model.encoder_.code_
-    return coins.with_parameters(log_theta).with_table_code(code), code
-
-
-def best_rows(model, code, k):
-    """The best bits that are codes of all columns, by enumeration."""
-    rows = oracle.all_rows(code.n_vars)
-    p = log_likelihood(model.with_table_code(None), rows)
-    is_code = np.array(
-        [
-            all(tuple(row[c.start : c.stop]) in set(map(tuple, c.codewords)) for c in code.columns)
-            for row in rows
-        ]
-    )
-    return np.sort(p[is_code])[::-1][:k]
-
-
-@pytest.mark.parametrize("k", [1, 3, 6])
-def test_the_most_probable_state_codes_a_row(k):
-    model, code = scattered()
-    table, log_p = most_probable_state(model, k=k)
-    np.testing.assert_allclose(np.atleast_1d(log_p), best_rows(model, code, k))
-    assert set(table["colour"]) <= {"red", "green", "blue"}
-    np.testing.assert_allclose(log_likelihood(model, table), np.atleast_1d(log_p))
-
-
-def test_bits_that_are_given_stay_and_too_few_rows_are_said(monkeypatch):
-    model, code = scattered()
-    bits = np.full(code.n_vars, np.nan)
-    colour = code.column("colour")
-    bits[colour.start : colour.stop] = 1  # no colour, but it was asked for
-    _, log_p = most_probable_state(model, bits)
-    assert log_p == pytest.approx(3 * np.log(0.4) + np.log(0.6))
-    monkeypatch.setattr("strudel.queries.maximum.most_probable.MAX_LOOKED_THROUGH", 1)
-    with pytest.raises(SizeLimitError, match="fewer than 1 code a row"):
-        most_probable_state(model)

@@ -38,7 +38,7 @@ from strudel.logic.event_compiler import compile_event, event_circuit
 from strudel.models.predictor_circuits import RegressionCircuit
 from strudel.predictions.expected import expected_prediction
 from strudel.queries.likelihood import log_likelihood
-from strudel.queries.maximum.most_probable import most_probable_state
+from strudel.queries.most_probable import most_probable_state
 from strudel.trees.vtree import Vtree
 
 MISSING, QUICK_MISSING = tuple(range(0, 101, 10)), (0, 20, 40, 60, 80, 100)  # per cent

@@ -35,8 +35,8 @@ from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.queries.by_block import by_block, possible_row
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.marginals import marginal_probabilities
-from strudel.queries.maximum.most_probable import most_probable_state
 from strudel.queries.model import Model, model_of
+from strudel.queries.most_probable import most_probable_state
 from strudel.queries.sampling import sample
 from strudel.tables.coded_column import CodedColumn
 from strudel.tables.column import BIT

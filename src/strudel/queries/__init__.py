@@ -1,7 +1,8 @@
 """A model and a question -> an exact answer.
 
 Reading order: `given`, `likelihood`, `event_probability`, `marginals`, `sampling`, `counting`,
-`information`; `maximum` has the most probable states.
+`information`; `most_probable` and `best_profiles`, which
+share `best_states` and `state_search`.
 """
 
 from strudel._lazy import attach

@@ -23,9 +23,9 @@ from .column_posterior import cdf as cdf
 from .column_posterior import pdf as pdf
 
 # rows
-from .maximum.most_probable import most_probable_state as most_probable_state
-from .maximum.marginal_map import marginal_map as marginal_map
-from .maximum.marginal_map import MarginalMap as MarginalMap
+from .most_probable import most_probable_state as most_probable_state
+from .best_profiles import marginal_map as marginal_map
+from .best_profiles import MarginalMap as MarginalMap
 from .sampling import sample as sample
 
 # in the columns of a table

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from joint import (
     NAN,
     REL,
-    Joint,
     coins,
     mixture_models,
     models_with_rows,
@@ -20,15 +19,12 @@ from joint import (
     special_joint,
     special_mixtures,
 )
-from strategies import examples, mixtures, partly_observed_rows
+from strategies import examples
 from strudel import Mixture, log_likelihood, marginal_map, most_probable_state
 from strudel.circuits import compile_chow_liu
-from strudel.circuits.passes import encode
 from strudel.errors import SearchLimitWarning
 from strudel.learning.parameters import fit_parameters
-from strudel.queries.maximum import mixture_search
-from strudel.queries.maximum.evidence_of_mixture import best_values
-from strudel.queries.maximum.mixture_bounds import MixtureBounds, RelaxedBounds
+from strudel.queries import state_search
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 
 
@@ -51,18 +47,18 @@ def powers(n_vars):
     return 1 << np.arange(n_vars)[::-1]
 
 
-@pytest.fixture(params=[0, 6])
+@pytest.fixture(params=[1, 64])
 def n_listed(request, monkeypatch):
-    """With 0 the search branches to the end; with 6 it lists the last states."""
-    monkeypatch.setattr(mixture_search, "N_LISTED", request.param)
+    """With 1 the search branches to the end; with 64 it lists the last states."""
+    monkeypatch.setattr(state_search, "N_LISTED", request.param)
     return request.param
 
 
 @examples(100)
-@given(models_with_rows(7, max_rows=3, model=mixture_models), st.sampled_from([0, 6]))
+@given(models_with_rows(7, max_rows=3, model=mixture_models), st.sampled_from([1, 64]))
 def test_the_best_completion_is_that_of_the_table(case, n_listed):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mixture_search, "N_LISTED", n_listed)
+        patch.setattr(state_search, "N_LISTED", n_listed)
         check_best(*case, k=1)
 
 
@@ -70,7 +66,7 @@ def test_the_best_completion_is_that_of_the_table(case, n_listed):
 @given(models_with_rows(6, max_rows=2, model=mixture_models), st.integers(2, 20))
 def test_the_k_best_completions_are_those_of_the_table(case, k):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mixture_search, "N_LISTED", 0)
+        patch.setattr(state_search, "N_LISTED", 1)
         check_best(*case, k=k)
 
 
@@ -81,43 +77,6 @@ def test_special_mixtures(name, rng, n_listed):
     joint = special_joint(name)
     for k in (1, 4):
         check_best(mixture, joint, some_rows(joint, rng, n_rows=4, known=0.2), k)
-
-
-@examples(60)
-@given(mixtures(6), st.data())
-def test_bounds_hold_for_every_completion(mixture, data):
-    row = data.draw(partly_observed_rows(mixture.n_vars))
-    joint = Joint(mixture)
-    if joint.given(row) is None:
-        return
-    codes = encode(np.array([row]))[0]
-    open_vars = np.flatnonzero(codes == 2)
-    value = st.sampled_from([0, 1, 2])
-    values = np.array(
-        [data.draw(st.lists(value, min_size=len(open_vars), max_size=len(open_vars)))],
-        dtype=np.uint8,
-    )
-    part = np.array(row)
-    part[open_vars] = np.where(values[0] == 2, NAN, values[0])
-    exact = MixtureBounds(mixture, codes, best_values(mixture, codes), -math.inf)
-    for bounds in (exact, RelaxedBounds(mixture, codes)):
-        whole, literal = bounds.log_bounds(values)
-        check_bound(whole[0], joint, part)
-        for i, var in enumerate(open_vars):
-            for x in (0, 1):
-                with_value = part.copy()
-                with_value[var] = x if np.isnan(part[var]) or part[var] == x else NAN
-                if np.isnan(with_value[var]):
-                    assert literal[0, i, x] == -math.inf
-                else:
-                    check_bound(literal[0, i, x], joint, with_value)
-
-
-def check_bound(log_bound, joint, row):
-    best = joint.p[joint.agrees(row)].max()
-    assert math.exp(log_bound) >= best * (1.0 - 1e-12)
-    if not np.isnan(row).any():
-        assert math.exp(log_bound) == pytest.approx(best, rel=1e-11, abs=1e-300)
 
 
 @examples(80)

@@ -1,1 +1,0 @@
-"""The most probable states: MAP and marginal MAP, of circuits and of mixtures."""
