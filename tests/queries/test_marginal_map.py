@@ -15,8 +15,8 @@ from strudel.circuits.compile import compile_chow_liu
 from strudel.circuits.examples import figure_1_circuit
 from strudel.data.datasets import load_dataset
 from strudel.models.strudel import Strudel
-from strudel.queries.event_probability import log_marginal
 from strudel.queries.best_profiles import marginal_map
+from strudel.queries.event_probability import log_marginal
 from strudel.queries.most_probable import most_probable_state
 from strudel.queries.state_search import Question, StateSearch, passes, relax, row_values
 from strudel.tables.evidence import nothing_known
