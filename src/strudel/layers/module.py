@@ -4,20 +4,20 @@ In:  a `ColumnCircuit`.
 Out: `CircuitModule`, an `nn.Module` with the same distribution, whose parameters can be trained;
      and `to_model`, which brings them back.
 
-Leaves are looked up as in `circuits.walks`: a table of logs with a row for every cell of a leaf and
-one for each of the weights that evidence gives its cells. The sums above them are one pass.
+Where cells are known or unknown, leaves are looked up in a table of logs; where they have weights,
+leaves are sums over their cells. The sums above them are one pass.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from strudel._types import AnyArray, FloatArray
+from strudel._types import FloatArray
 from strudel.circuits.column_properties import why_not_deterministic
 from strudel.circuits.on_device.levels import choice_edges, graph_of
 from strudel.circuits.on_device.passes import (
@@ -31,7 +31,7 @@ from strudel.circuits.on_device.passes import (
     with_fixed,
 )
 from strudel.errors import CircuitPropertyError
-from strudel.tables.evidence import evidence_of
+from strudel.tables.evidence import Evidence, evidence_of
 
 if TYPE_CHECKING:
     from strudel.circuits.column_circuit import ColumnCircuit
@@ -124,18 +124,16 @@ class CircuitModule(nn.Module):
         -------
         tensor of shape (n_rows,)
         """
-        if soft is not None:
-            log_weight = self._log_weights(x, mask, soft)
-            table, log_theta = self._by_row(params, len(soft))
-            leaves = self.structure.weighed(table, log_weight)
-            return self._mix(self._roots(leaves, log_theta))
-        if params is not None and x is None:
+        if params is not None and x is None and soft is None:
             x = self.weight_logits.new_full((len(params), self.n_columns), torch.nan)
-        known = self._known(x, mask)
-        table, log_theta = self._by_row(params, len(known.codes))
-        leaves = self.structure.looked_up(table, known)
+        codes, log_weight, log_density = self._known(x, mask, soft)
+        table, log_theta = self._by_row(params, len(codes if log_weight is None else log_weight))
+        if log_weight is None:
+            leaves = self.structure.looked_up(table, codes)
+        else:
+            leaves = self.structure.weighed(table, log_weight)
         log_p = self._mix(self._roots(leaves, log_theta))
-        return log_p if known.log_density is None else log_p + known.log_density
+        return log_p if log_density is None else log_p + log_density
 
     def marginals(self, x: Any = None, *, mask: Tensor | None = None) -> Tensor:
         """How probable every value is given a row; NaN for an impossible row.
@@ -144,7 +142,7 @@ class CircuitModule(nn.Module):
         `(n_rows, n_columns, most_cells)`. It can be differentiated by the parameters.
         """
         is_trained = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
-        log_weight = self._log_weights(x, mask, None).detach().requires_grad_()
+        log_weight = self._log_weights(x, mask).detach().requires_grad_()
         with torch.enable_grad():
             table, log_theta = self._by_row(None, len(log_weight))
             leaves = self.structure.weighed(table, log_weight)
@@ -166,7 +164,7 @@ class CircuitModule(nn.Module):
             )
         self._check_deterministic("most_probable_state")
         with torch.no_grad():
-            log_weight = self._log_weights(x, None, None)
+            log_weight = self._log_weights(x)
             table, log_theta = self._by_row(None, len(log_weight))
             cells = self.structure.cell_logs(table[:, 0, 0], log_weight)  # (n_leaves, n_rows, most)
             value, taken = best_inputs(
@@ -181,7 +179,7 @@ class CircuitModule(nn.Module):
     ) -> Tensor:
         """Rows of cells drawn from the distribution, `(n_samples, n_columns)`; also given a row."""
         with torch.no_grad():
-            log_weight = self._log_weights(given, None, None)
+            log_weight = self._log_weights(given)
             if len(log_weight) != 1:
                 raise ValueError(f"given must be one row, but has {len(log_weight)}.")
             table, theta = self._by_row(None, 1)
@@ -276,47 +274,65 @@ class CircuitModule(nn.Module):
             return log_p[:, 0]
         return torch.logsumexp(log_p + self.log_weight(), dim=1)
 
-    def _known(self, x: Any, mask: Tensor | None) -> _Known:
-        """What is known of rows, as codes of cells and of weights of cells."""
-        if x is None:
-            x = self.weight_logits.new_full((1, self.n_columns), torch.nan)
-        if isinstance(x, Tensor):
+    def _known(
+        self, x: Any, mask: Tensor | None, soft: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Codes of cells, or else the logs of their weights; and the log-density of numbers.
+
+        A code is a cell, or their number where the value is unknown, `(n_rows, n_columns)`. Weights
+        are `(n_rows, n_columns, most_cells)`.
+        """
+        shape, unknown = (self.n_columns, self.structure.most), self.structure.unknown
+        if soft is not None:
+            if x is not None or mask is not None:
+                raise ValueError("Give soft instead of x and mask, not with them.")
+            if soft.ndim != 3 or soft.shape[1:] != shape:
+                raise ValueError(
+                    f"soft must be of shape (n_rows, {shape[0]}, {shape[1]}), "
+                    f"but got {tuple(soft.shape)}."
+                )
+            return unknown, torch.log(soft.to(self.weight_logits)), None
+        log_weight = log_density = None
+        if x is None or isinstance(x, Tensor):
+            x = torch.full((1, self.n_columns), torch.nan) if x is None else x
             rows = x.to(self.weight_logits)
             rows = rows.unsqueeze(0) if rows.ndim == 1 else rows
             if rows.ndim != 2 or rows.shape[1] != self.n_columns:
                 raise ValueError(
                     f"x must be of shape (n_rows, {self.n_columns}), but got {tuple(x.shape)}."
                 )
-            known = _Known(rows, self.structure.nothing, None)
-            is_known = ~torch.isnan(rows)
+            codes = torch.where(torch.isnan(rows), unknown, rows).long()
         else:
             evidence = evidence_of(self.circuit.columns, x, "x")
-            codes = torch.from_numpy(evidence.codes).to(self.weight_logits.device)
-            weights = self.structure.weights_of(evidence.weights)
-            log_density = None
+            codes = torch.from_numpy(evidence.codes).to(unknown)
             if mask is None:
                 log_density = torch.as_tensor(evidence.log_density()).to(self.weight_logits)
-            known = _Known(codes, weights.to(self.weight_logits.device), log_density)
-            is_known = codes >= 0
+            if (codes > unknown).any():  # sets, intervals, and bounds inside cells
+                log_weight = torch.log(self._weights_of(evidence)).to(self.weight_logits)
         if mask is not None:
-            is_known = is_known & mask.to(is_known.device, torch.bool)
-        codes = torch.where(is_known, known.codes, self.structure.unknown).long()
-        return known._replace(codes=codes)
+            is_known = mask.to(codes.device, torch.bool)
+            codes = torch.where(is_known, codes, unknown)
+            if log_weight is not None:
+                log_weight = torch.where(is_known.unsqueeze(2), log_weight, 0.0)
+        return codes, log_weight, log_density
 
-    def _log_weights(self, x: Any, mask: Tensor | None, soft: Tensor | None) -> Tensor:
-        """Logs of the likelihoods of all cells, `(n_rows, n_columns, most_cells)`."""
-        most = self.structure.most
-        if soft is None:
-            known = self._known(x, mask)
-            return torch.log(known.weights.cell_weights(known.codes, self.weight_logits))
-        if x is not None or mask is not None:
-            raise ValueError("Give soft instead of x and mask, not with them.")
-        if soft.ndim != 3 or soft.shape[1:] != (self.n_columns, most):
-            raise ValueError(
-                f"soft must be of shape (n_rows, {self.n_columns}, {most}), "
-                f"but got {tuple(soft.shape)}."
-            )
-        return torch.log(soft.to(self.weight_logits))
+    def _weights_of(self, evidence: Evidence) -> Tensor:
+        """The weights of all cells, `(n_rows, n_columns, most_cells)`."""
+        found = np.zeros((len(evidence), self.n_columns, self.structure.most))
+        for place, weights in enumerate(evidence.weights):
+            n_cells = weights.shape[1]
+            of_codes = np.vstack([np.eye(n_cells), weights])
+            found[:, place, :n_cells] = of_codes[evidence.codes[:, place]]
+        return torch.from_numpy(found)
+
+    def _log_weights(self, x: Any, mask: Tensor | None = None) -> Tensor:
+        """The logs of the weights of all cells, `(n_rows, n_columns, most_cells)`."""
+        codes, log_weight, _ = self._known(x, mask)
+        if log_weight is not None:
+            return log_weight
+        cells = torch.arange(self.structure.most, device=codes.device)
+        is_possible = (codes.unsqueeze(2) == cells) | (codes == self.structure.unknown).unsqueeze(2)
+        return torch.log(is_possible.to(self.weight_logits))
 
     def _check_single(self, query: str) -> None:
         if self.n_components > 1:
@@ -327,34 +343,6 @@ class CircuitModule(nn.Module):
         reason = why_not_deterministic(self.circuit)
         if reason is not None:
             raise CircuitPropertyError(f"{query} needs a deterministic circuit, but {reason}.")
-
-
-class _Weights(NamedTuple):
-    """Weights of cells that codes may stand for, laid out for all leaves."""
-
-    values: Tensor  # (n_codes, most) the weights of the cells, for every code of every column
-    code: Tensor  # (n_columns,) where those of each column begin
-    cell: Tensor  # (n_terms,) of leaves: of every leaf, all its cells for each of its weights
-    log_weight: Tensor  # (n_terms,)
-    owner: Tensor  # (n_terms,) which weight of which leaf it is
-    order: Tensor  # of cells of leaves, and then of weights of leaves: leaf by leaf
-    leaf: Tensor  # (n_leaves,) where each leaf begins in this order
-
-    def to(self, device: Any) -> _Weights:
-        """The same on a device."""
-        return _Weights(*(one.to(device) for one in self))
-
-    def cell_weights(self, codes: Tensor, like: Tensor) -> Tensor:
-        """The weights of all cells, `(n_rows, n_columns, most)`."""
-        return self.values[self.code + codes].to(like)
-
-
-class _Known(NamedTuple):
-    """What is known of rows."""
-
-    codes: Tensor  # (n_rows, n_columns)
-    weights: _Weights
-    log_density: Tensor | None  # (n_rows,) of numbers within their cells
 
 
 class _Structure(nn.Module):
@@ -410,58 +398,10 @@ class _Structure(nn.Module):
         }.items():
             kept = array if name == "index" else array.astype(np.int64)
             self.register_buffer(name, torch.from_numpy(kept), persistent=False)
-        for name, own in zip(_Weights._fields, self.weights_of(None), strict=True):
-            self.register_buffer(f"nothing_{name}", own, persistent=False)
-
-    @property
-    def nothing(self) -> _Weights:
-        """The weights where each value is known or unknown."""
-        return _Weights(*(getattr(self, f"nothing_{name}") for name in _Weights._fields))
 
     def parameters_of(self, circuit: ColumnCircuit) -> FloatArray:
         """The logs of the parameters, `(n_parameters, k)`."""
         return np.vstack([circuit.leaf_log_p[self.cells], circuit.edge_log_theta[self.edges]])
-
-    def weights_of(self, weights: tuple[FloatArray, ...] | None) -> _Weights:
-        """Lay out the weights of cells that evidence has; without it, only those of all cells."""
-        circuit, columns = self.circuit, self.circuit.columns
-        own = weights or tuple(np.ones((1, column.n_cells)) for column in columns)
-        n_cells = np.array([column.n_cells for column in columns])
-        n_weights = np.array([len(one) for one in own])
-        values = np.zeros((int((n_cells + n_weights).sum()), self.most))
-        code = np.cumsum(n_cells + n_weights) - n_cells - n_weights
-        for start, one in zip(code.tolist(), own, strict=True):
-            n_own = one.shape[1]
-            values[start : start + n_own, :n_own] = np.eye(n_own)
-            values[start + n_own : start + n_own + len(one), :n_own] = one
-        column = circuit.leaf_column
-        width, n_each = n_cells[column], n_weights[column]
-        n_terms = width * n_each
-        leaf = np.repeat(np.arange(circuit.n_leaves), n_terms)
-        at = np.arange(len(leaf)) - np.repeat(np.cumsum(n_terms) - n_terms, n_terms)
-        cell, which = at % width[leaf], at // width[leaf]
-        weight = values[(code[column] + width)[leaf] + which, cell]
-        first = np.cumsum(n_each) - n_each
-        n_leaf_cells = int(circuit.leaf_first[-1])
-        slot = np.cumsum(width + n_each) - width - n_each
-        order = np.empty(n_leaf_cells + int(n_each.sum()), dtype=np.int64)
-        inside = np.repeat(np.arange(circuit.n_leaves), width)
-        place = np.arange(n_leaf_cells)
-        order[slot[inside] + place - circuit.leaf_first[inside]] = place
-        inside = np.repeat(np.arange(circuit.n_leaves), n_each)
-        place = np.arange(len(inside))
-        order[(slot + width)[inside] + place - first[inside]] = n_leaf_cells + place
-        with np.errstate(divide="ignore"):
-            arrays: tuple[AnyArray, ...] = (
-                values,
-                code,
-                circuit.leaf_first[leaf] + cell,
-                np.log(weight),
-                first[leaf] + which,
-                order,
-                slot,
-            )
-        return _Weights(*map(torch.from_numpy, arrays))
 
     def plan(self) -> Plan:
         """The structure, as passes take it."""
@@ -482,15 +422,14 @@ class _Structure(nn.Module):
         """The logs of all cells of leaves, `(n_leaf_cells, ...)`, from those of all parameters."""
         return with_fixed(log_theta[: self.n_cells]).index_select(0, self.cell_number)
 
-    def looked_up(self, table: Tensor, known: _Known) -> Tensor:
-        """The log-values of leaves, `(n_leaves, n_rows, k)`."""
-        weights = known.weights
-        terms = table.index_select(0, weights.cell)
-        terms = terms + weights.log_weight.to(table).view(-1, 1, 1)
-        n_sums = len(weights.order) - len(table)
-        both = torch.cat([table, _log_sums(terms, weights.owner, n_sums)])
-        rows = both.index_select(0, weights.order)
-        place = weights.leaf.unsqueeze(1) + known.codes.T[self.leaf_column]
+    def looked_up(self, table: Tensor, codes: Tensor) -> Tensor:
+        """The log-values of leaves, `(n_leaves, n_rows, k)`, for codes `(n_rows, n_columns)`."""
+        whole = _log_sums(table, self.cell_leaf, self.circuit.n_leaves)  # one, if it can be
+        own = codes.T[self.leaf_column]
+        leaf = torch.arange(len(own), device=own.device).unsqueeze(1)
+        is_known = own < self.unknown[self.leaf_column].unsqueeze(1)
+        place = torch.where(is_known, self.leaf_cell[:, :1] + own, len(table) + leaf)
+        rows = torch.cat([table, whole])
         if table.shape[1] == 1:
             return rows[:, 0][place]
         return rows[place, torch.arange(place.shape[1], device=place.device)]
