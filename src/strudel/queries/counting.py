@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel._numba import in_threads, kernel, use_threads
+from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.walks import (
@@ -167,18 +167,20 @@ def _polynomials(
         edges, first = edges_at(circuit, v)
         n_edges = edges.stop - edges.start
         shares = edge_shares(circuit, v, values).reshape(n_edges, n_side)
-        with use_threads(None if n_edges * left.shape[2] * right[0].size > PARALLEL_WORK else 1):
-            in_threads(
-                _multiply,
-                made[v].shape[0] * n_side,
-                left,
-                right,
-                circuit.edge_left[edges] - first_node(circuit, l),
-                circuit.edge_right[edges] - first_node(circuit, r),
-                np.append(first, n_edges),
-                shares,
-                made[v],
-            )
+        how = (
+            left,
+            right,
+            circuit.edge_left[edges] - first_node(circuit, l),
+            circuit.edge_right[edges] - first_node(circuit, r),
+            np.append(first, n_edges),
+            shares,
+            made[v],
+        )
+        n_tasks = made[v].shape[0] * n_side
+        if n_edges * left.shape[2] * right[0].size > PARALLEL_WORK:
+            in_threads(_multiply, n_tasks, *how)
+        else:
+            _multiply(0, n_tasks, *how)
     return made[vtree.root][-1]
 
 

@@ -109,9 +109,11 @@ class Column:
         """The share of every cell that lies in a region; of categories, of their places."""
         if self.is_numeric:
             return self.cells.shares(region)
-        place = np.arange(self.n_cells)
-        inside = [(place >= low) & (place < high) for low, high in region]
-        return np.any(inside, axis=0) * 1.0 if inside else np.zeros(self.n_cells)
+        found = np.zeros(self.n_cells)
+        for low, high in region:
+            stop = math.ceil(min(max(high, 0.0), self.n_cells))
+            found[math.ceil(max(low, 0.0)) : stop] = 1.0
+        return found
 
     def cell_of(self, number: float) -> int:
         """The cell of a number or date."""

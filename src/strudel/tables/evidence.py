@@ -423,7 +423,9 @@ class _Making:
             both = meet(own, region)
             self.codes[row, place] = self._code(place, int(codes[row]), column.weights(both))
             self.regions[row, place] = both
-        if not np.isin(weights, (0.0, 1.0)).all():  # what else is told of parts of cells meets it
+        if (
+            column.is_numeric and not np.isin(weights, (0.0, 1.0)).all()
+        ):  # what else is told of parts of cells meets it
             new = [row for row in np.flatnonzero(rows).tolist() if row not in before]
             self.regions.update({(row, place): region for row in new})
         given = self.numbers.get(place)
