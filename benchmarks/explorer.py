@@ -3,7 +3,7 @@
     python benchmarks/explorer.py [--out results.json] [--clicks 60]
 
 Two models: the circuit that `Strudel` grows on plants with its defaults (bar: 50 ms), and 3,000
-components around a circuit of plants with 1,000 edges (bar: 150 ms). Needs chromium,
+components around a circuit of plants with 100 splits (bar: 150 ms). Needs chromium,
 chromedriver and selenium.
 
     page      from the click until all bars on the page have their new numbers
@@ -21,6 +21,7 @@ import os
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,13 +29,15 @@ from typing import Any
 import machine
 import numpy as np
 
-from strudel import Circuit, Mixture, Strudel, explore, load_dataset
+from strudel import Strudel, explore, load_dataset
+from strudel.circuits.reweigh import normalized
+from strudel.queries.given import circuit_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from browser import start_browser
 
 OUT = Path(__file__).parent / "out"
-N_COMPONENTS, N_EDGES = 3000, 1000
+N_COMPONENTS, N_SPLITS = 3000, 100
 BARS = {"circuit": 50.0, "mixture": 150.0}  # milliseconds
 LISTEN = """
 const Plain = Worker;
@@ -85,25 +88,27 @@ def main() -> None:
     machine.write(args.out, results)
 
 
-def circuit_of_plants(**options: int) -> Circuit:
+def circuit_of_plants(**options: int) -> Any:
     data = load_dataset("plants")
-    return (
-        Strudel(n_components=1, random_state=0, **options)
-        .fit(data.train, X_valid=data.valid)
-        .circuit_
-    )
+    model = Strudel(n_components=1, random_state=0, **options)
+    return circuit_of(model.fit(data.train, X_valid=data.valid))
 
 
-def large_mixture() -> Mixture:
+def large_mixture() -> Any:
     """Components around a circuit: its parameters with noise, and random weights."""
-    circuit = circuit_of_plants(max_edges=N_EDGES)
-    rng = np.random.default_rng(0)
-    log_theta = circuit.edge_log_theta[:, np.newaxis]
-    log_theta = log_theta + rng.normal(0.0, 0.7, (circuit.n_edges, N_COMPONENTS))
-    first = circuit.node_edges[2 * circuit.n_vars :]
-    totals = np.logaddexp.reduceat(log_theta, first[:-1], axis=0)
-    log_theta -= np.repeat(totals, np.diff(first), axis=0)
-    return Mixture(circuit, log_theta, np.log(rng.dirichlet(np.ones(N_COMPONENTS))))
+    circuit, rng = circuit_of_plants(max_splits=N_SPLITS), np.random.default_rng(0)
+
+    def noisy(logs: Any) -> Any:
+        return logs + rng.normal(0.0, 0.7, (len(logs), N_COMPONENTS))
+
+    return normalized(
+        replace(
+            circuit,
+            leaf_log_p=noisy(circuit.leaf_log_p),
+            edge_log_theta=noisy(circuit.edge_log_theta),
+            log_weight=np.log(rng.dirichlet(np.ones(N_COMPONENTS))),
+        )
+    )[0]
 
 
 def measure(path: Path, n_clicks: int, profile: str) -> dict[str, Any]:

@@ -68,8 +68,10 @@ const LANES = 64; // a block of values fits into the second level of the cache
 
 /** Decompress the arrays. */
 export async function read(data: PageData): Promise<ReadData> {
-  const packed = new Blob([Uint8Array.from(atob(data.numbers), (one) => one.charCodeAt(0))]);
-  const stream = packed.stream().pipeThrough(new DecompressionStream("deflate"));
+  const text = atob(data.numbers);
+  const packed = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   return { ...data, numbers: "", arrays: await new Response(stream).arrayBuffer() };
 }
 
