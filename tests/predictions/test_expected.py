@@ -23,7 +23,7 @@ from strudel.circuits.fold import unfold
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import CircuitPropertyError
-from strudel.predictions import moments, shared_walks
+from strudel.predictions import cell_codes, moments, shared_walks
 from strudel.predictions.expected import (
     Estimate,
     expected_prediction,
@@ -304,11 +304,11 @@ def test_many_questions_and_rows_are_taken_in_blocks(monkeypatch):
     for module, name in (
         (moments, "QUESTION_CELLS"),
         (moments, "STATE_CELLS"),
-        (shared_walks, "BLOCK_CELLS"),
+        (cell_codes, "BLOCK_LOGS"),
         (moments, "BLOCK_CELLS"),
     ):
         monkeypatch.setattr(module, name, 10)
-    monkeypatch.setattr(shared_walks, "MOST_ASKED_ROWS", 3)
+    monkeypatch.setattr(cell_codes, "BLOCK_ROWS", 3)
     monkeypatch.setattr(shared_walks, "MOST_ROWS", 3)
     monkeypatch.setattr(shared_walks, "FEWEST_ROWS", 2)
     assert np.array_equal(expected_prediction(circuit, predictor, rows), wanted)

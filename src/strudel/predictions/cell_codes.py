@@ -12,20 +12,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from strudel._types import NONE, AnyArray, FloatArray
+from strudel._numba import run_blocks
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.passes import are_moderate
 from strudel.circuits.walks import LeafRows, component_logs_of, leaf_rows
 from strudel.data.validation import slices
-from strudel.queries.given import log_mean
+from strudel.predictions.shared_walks import Structure, answer_rows
+from strudel.queries.given import component_posterior, log_mean
 from strudel.tables.evidence import Evidence
 
-BLOCK_LOGS = 2**22  # of rows and components, made at a time
+BLOCK_LOGS = 2**22  # of rows or questions and components, made at a time
+BLOCK_ROWS = 32  # that one thread takes, so that all have work
+MANY_ROWS = 2**10  # with their components: side by side they are quicker
 
 T = TypeVar("T")
+
+
+class Parameters(NamedTuple):
+    """The parameters themselves, of every component; where logs are needed is told apart."""
+
+    theta: FloatArray  # (k, n_edges)
+    table: FloatArray  # (k, n_leaf_rows)
+    is_moderate: AnyArray  # (k,)
 
 
 class CellCodes:
@@ -41,13 +54,14 @@ class CellCodes:
         ]
         self._split: dict[tuple[int, int, bytes], tuple[int, int]] = {}
         self._tables: dict[Any, Any] = {}
+        self._kept: dict[Any, Any] = {}
         self._n_made = [0]  # codes so far
         self._n_seen = 0  # when the tables were made
 
     def of_circuit(self, circuit: ColumnCircuit) -> CellCodes:
         """The same codes for another circuit over the same cells."""
         other = copy(self)
-        other.circuit, other._tables = circuit, {}
+        other.circuit, other._tables, other._kept = circuit, {}, {}
         return other
 
     def nothing(self, n_rows: int = 1) -> AnyArray:
@@ -56,7 +70,9 @@ class CellCodes:
 
     def component_logs(self, codes: AnyArray) -> FloatArray:
         """The log-probability of every row of codes under every component."""
-        return component_logs_of(self.circuit, self.rows, codes)
+        if len(codes) * self.circuit.n_components > MANY_ROWS:
+            return component_logs_of(self.circuit, self.rows, codes)
+        return self._answers(codes, np.zeros(len(codes) + 1, dtype=np.int64), codes[:0])[0]
 
     def log_probabilities(self, codes: AnyArray) -> FloatArray:
         """The log-probability of every row of codes."""
@@ -64,6 +80,95 @@ class CellCodes:
         for part in slices(len(codes), max(1, BLOCK_LOGS // self.circuit.n_components)):
             found[part] = log_mean(self.circuit, self.component_logs(codes[part]))
         return found
+
+    def answers(
+        self, codes: AnyArray, asked_row: IntArray, asked: AnyArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Log-probability of each row, and the probability of each question given its row.
+
+        `asked_row` does not decrease. Rows of probability zero get NaN.
+        """
+        log_p = np.empty(len(codes))
+        chance = np.empty(len(asked))
+        start = np.searchsorted(asked_row, np.arange(len(codes) + 1)).astype(np.int64)
+        most = max(1, BLOCK_LOGS // self.circuit.n_components)
+        first = 0
+        while first < len(codes):
+            last = first + 1
+            while last < len(codes) and start[last + 1] - start[first] + last - first < most:
+                last += 1
+            part = slice(start[first], start[last])
+            own_start = start[first : last + 1] - start[first]
+            logs, asked_logs = self._answers(codes[first:last], own_start, asked[part])
+            row = np.repeat(np.arange(last - first), np.diff(own_start))
+            # Each component answers for itself: their logs may be far apart, but not those of one.
+            with np.errstate(invalid="ignore"):
+                ratio = np.exp(asked_logs - logs[row])
+            ratio[np.isnan(ratio)] = 0.0  # the component makes the row impossible
+            weight = component_posterior(self.circuit, logs)
+            log_p[first:last] = log_mean(self.circuit, logs)
+            chance[part] = np.einsum("qc,qc->q", weight[row], ratio)
+            first = last
+        return log_p, chance
+
+    def _answers(
+        self, codes: AnyArray, asked_start: AnyArray, asked: AnyArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The logs of rows and questions under every component."""
+        k = self.circuit.n_components
+        logs, asked_logs = np.empty((len(codes), k)), np.empty((len(asked), k))
+        lost = np.ones(logs.shape, dtype=np.bool_)
+        asked_lost = np.ones(asked_logs.shape, dtype=np.bool_)
+        codes, asked = np.ascontiguousarray(codes), np.ascontiguousarray(asked)
+        p, (theta, table, is_moderate) = self.structure, self.parameters
+
+        def run(part: slice) -> None:
+            start = asked_start[part.start : part.stop + 1]
+            found = logs[part], asked_logs, lost[part], asked_lost
+            answer_rows(codes[part], start, asked, p, table, theta, *found)
+
+        run_blocks(run, len(codes), BLOCK_ROWS)
+        for own, is_lost, rows in ((logs, lost, codes), (asked_logs, asked_lost, asked)):
+            again = np.flatnonzero((is_lost | ~is_moderate).any(axis=1))
+            if len(again):
+                own[again] = component_logs_of(self.circuit, self.rows, rows[again])
+        return logs, asked_logs
+
+    @property
+    def structure(self) -> Structure:
+        """The circuit laid out in arrays that may be written to, as those of a part of it are.
+
+        The compiler takes them for another type than those of the circuit itself.
+        """
+
+        def make() -> Structure:
+            circuit, vtree = self.circuit, self.circuit.vtree
+            arrays = (
+                vtree.node_left,
+                vtree.node_right,
+                vtree.node_var,
+                circuit.column_leaves,
+                self.rows.first,
+                circuit.vtree_sums,
+                circuit.sum_edges,
+                circuit.edge_left,
+                circuit.edge_right,
+            )
+            return Structure(*(np.array(array) for array in arrays))
+
+        return self.table("structure", make)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters laid out by component."""
+
+        def make() -> Parameters:
+            own = self.circuit.edge_log_theta, self.rows.log_value
+            with np.errstate(over="ignore"):  # such components are left to logs
+                theta, table = (np.ascontiguousarray(np.exp(logs).T) for logs in own)
+            return Parameters(theta, table, are_moderate(own[0]) & are_moderate(own[1]))
+
+        return self.table("parameters", make)
 
     # Splits
 
@@ -105,11 +210,19 @@ class CellCodes:
         found: T = self._tables[key]
         return found
 
+    def kept(self, key: Any, make: Callable[[], T]) -> T:
+        """What is made once, whatever codes there will be."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        found: T = self._kept[key]
+        return found
+
     @property
     def rows(self) -> LeafRows:
         """The tables of the leaves, with a row for every code."""
-        weights = tuple(map(np.array, self._weights))
-        return self.table("rows", lambda: leaf_rows(self.circuit, weights))
+        return self.table(
+            "rows", lambda: leaf_rows(self.circuit, tuple(map(np.array, self._weights)))
+        )
 
     def weights(self, place: int) -> FloatArray:
         """What each cell of a column weighs in every code, `(n_codes, n_cells)`."""
@@ -121,9 +234,12 @@ class CellCodes:
     @property
     def first(self) -> AnyArray:
         """Code j of column c is entry ``first[c] + j`` of the tables below."""
-        n_weights = [len(own) for own in self._weights]
-        ends = np.cumsum(self.n_cells + n_weights)
-        return self.table("first", lambda: np.concatenate([[0], ends]))
+
+        def make() -> AnyArray:
+            n_codes = self.n_cells + [len(own) for own in self._weights]
+            return np.concatenate([[0], np.cumsum(n_codes)])
+
+        return self.table("first", make)
 
     @property
     def n_possible(self) -> AnyArray:

@@ -7,7 +7,7 @@ Out: `LinearForm`, `LeafForm`, `CircuitForm` or `EventForm`; `Ranges`: the least
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -297,29 +297,28 @@ Form: TypeAlias = LinearForm | LeafForm | CircuitForm | EventForm
 
 
 def form_of_leaves(
-    n_columns: int,
-    trees: Iterable[Iterable[tuple[dict[int, AnyArray], FloatArray]]],
+    n_cells: Sequence[int],
+    trees: Iterable[Iterable[tuple[dict[int, int], FloatArray]]],
     said: Said,
 ) -> LeafForm:
-    """The form of trees, of which each is its leaves: sets of cells by place, and a value."""
-    number: dict[tuple[int, bytes], int] = {}
-    cells: list[AnyArray] = []
+    """The form of trees, of which each is its leaves: by place cells, as bits, and a value."""
+    number: dict[tuple[int, int], int] = {}
+    every = [(1 << n) - 1 for n in n_cells]
     start, sets, tree_of, values = [0], [], [], []
     for tree, leaves in enumerate(trees):
         for path, value in leaves:
-            for place, own in path.items():
-                if own.all():
-                    continue
-                key = place, own.tobytes()
-                if key not in number:
-                    number[key] = len(number)
-                    cells.append(own)
-                sets.append(number[key])
+            for key in path.items():
+                if key[1] != every[key[0]]:
+                    sets.append(number.setdefault(key, len(number)))
             start.append(len(sets))
             tree_of.append(tree)
             values.append(value)
+    cells = [
+        np.array([bits >> cell & 1 for cell in range(n_cells[place])], dtype=bool)
+        for place, bits in number
+    ]
     return LeafForm(
-        n_columns,
+        len(n_cells),
         CellSets(np.array([place for place, _ in number], dtype=np.int32), tuple(cells)),
         np.array(start, dtype=np.int32),
         np.array(sets, dtype=np.int32),

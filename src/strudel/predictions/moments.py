@@ -33,7 +33,6 @@ import numpy as np
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.algebra.event_circuit import given_event
-from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.column_predictor import ColumnPredictor
 from strudel.circuits.column_properties import why_not_deterministic
 from strudel.circuits.passes import log_of
@@ -54,12 +53,9 @@ from strudel.predictions.shared_walks import (
     Patterns,
     Structure,
     Values,
-    answer_questions,
     find_patterns,
-    parameters_of,
     pass_patterns,
     rows_per_block,
-    structure_of,
     values_of,
 )
 from strudel.queries.given import component_posterior, log_mean
@@ -134,18 +130,8 @@ def moments_of(
             chance = np.exp(event_logs(form, known, codes) - log_p)
         coin = np.broadcast_to(np.array([[0.0], [1.0]]), (len(codes), 2, 1))
         return log_p, moments_of_points(np.column_stack([1.0 - chance, chance]), coin, order)
-    if isinstance(form, LinearForm):
-        circuit = known.circuit
-        weight = np.concatenate([form.weight[place] for place in circuit.leaf_column.tolist()])
-        sums = _Weighted(circuit, weight, np.zeros((circuit.n_edges, len(form.bias))))
-    else:
-        # Deciders and explanations ask again and again.
-        made = form.__dict__.setdefault("_products", {})
-        if known.circuit not in made:
-            made.clear()
-            made[known.circuit] = _product(known.circuit, form, query)
-        sums = made[known.circuit]
-    return _circuit_moments(sums, known, codes, order, form.bias)
+    sums = known.kept(form, lambda: _weighted(form, known, query))
+    return _circuit_moments(sums, known, codes, order)
 
 
 def expected_outputs(form: Form, known: CellCodes, codes: AnyArray, query: str) -> FloatArray:
@@ -271,7 +257,7 @@ def enumerated_moments(
                     asked[:, place] = np.where(
                         at, np.where(inside == NONE, code, inside)[state], asked[:, place]
                     )
-            _, chance = answer_questions(known, codes[rows], asked_row, asked)
+            _, chance = known.answers(codes[rows], asked_row, asked)
             chance = np.where(is_possible, chance, 0.0)
             output = form.evaluate(cells) + shift[rows[asked_row]]
             mean[rows], central[rows] = moments_of_points(
@@ -324,7 +310,7 @@ def _leaf_chances(
 ) -> tuple[FloatArray, IntArray, AnyArray, FloatArray]:
     """Log-probability of each row; the questions of its leaves, their codes and their chances."""
     questions, asked_row, asked = questions_of_leaves(form, known, codes)
-    log_p, asked_chance = answer_questions(known, codes, asked_row, asked)
+    log_p, asked_chance = known.answers(codes, asked_row, asked)
     # A row's question about nothing has its own number, and no question has the last: NONE.
     sure = np.where(log_p > -np.inf, 1.0, np.nan)
     chance = np.concatenate([sure, asked_chance, [0.0]])[questions]
@@ -385,9 +371,8 @@ def _pair_chances(known: CellCodes, row: AnyArray, asked: AnyArray) -> FloatArra
         is_possible &= found != NONE
         both[:, place] = found
     a, b, both = a[is_possible], b[is_possible], both[is_possible]
-    _, both_chance = answer_questions(
-        known, row[np.newaxis], np.zeros(len(both), dtype=np.int32), both
-    )
+    nothing = np.zeros(len(both), dtype=np.int32)
+    _, both_chance = known.answers(row[np.newaxis], nothing, both)
     chance = np.zeros((n_asked, n_asked))
     chance[a, b] = chance[b, a] = both_chance
     return chance
@@ -399,14 +384,18 @@ def _pair_chances(known: CellCodes, row: AnyArray, asked: AnyArray) -> FloatArra
 class _Weighted(NamedTuple):
     """A circuit, and what its cells and edges add to a prediction."""
 
-    circuit: ColumnCircuit  # not normalised
+    known: CellCodes  # of the circuit, which is not normalised
     cell_weight: FloatArray  # (n_leaf_cells, n_outputs)
     edge_weight: FloatArray  # (n_edges, n_outputs)
-    is_partial: bool = False  # whether it may hold less than the model
+    form: LinearForm | CircuitForm
 
 
-def _product(circuit: ColumnCircuit, form: CircuitForm, query: str) -> _Weighted:
-    """The rows of the model in which the predictor's edges are taken, with its weights."""
+def _weighted(form: LinearForm | CircuitForm, known: CellCodes, query: str) -> _Weighted:
+    """The rows of the model in which the edges of a predictor are taken, with its weights."""
+    circuit = known.circuit
+    if isinstance(form, LinearForm):
+        weight = np.concatenate([form.weight[place] for place in circuit.leaf_column.tolist()])
+        return _Weighted(known, weight, np.zeros((circuit.n_edges, len(form.bias))), form)
     predictor: ColumnPredictor = form.circuit
     structure = predictor.structure
     if circuit.vtree is not structure.vtree and circuit.vtree != structure.vtree:
@@ -428,12 +417,12 @@ def _product(circuit: ColumnCircuit, form: CircuitForm, query: str) -> _Weighted
         circuit.log_weight,
         0.0,
     )
-    if not len(pairs):
-        zeros = [np.zeros((n, len(form.bias))) for n in (len(made.leaf_log_p), made.n_edges)]
-        return _Weighted(made, zeros[0], zeros[1], True)
-    cell_weight = predictor.cell_weight[pairs.cell_q[pairs.cell_order]]
-    edge_weight = predictor.edge_weight[pairs.edge_q[pairs.edge_order]]
-    return _Weighted(made, cell_weight, edge_weight, predictor.misses_rows)
+    cell_weight = np.zeros((len(made.leaf_log_p), len(form.bias)))
+    edge_weight = np.zeros((made.n_edges, len(form.bias)))
+    if len(pairs):
+        cell_weight = predictor.cell_weight[pairs.cell_q[pairs.cell_order]]
+        edge_weight = predictor.edge_weight[pairs.edge_q[pairs.edge_order]]
+    return _Weighted(known.of_circuit(made), cell_weight, edge_weight, form)
 
 
 class _Room(NamedTuple):
@@ -451,20 +440,17 @@ class _LeafMoments(NamedTuple):
 
 
 def _circuit_moments(
-    sums: _Weighted, known: CellCodes, codes: AnyArray, order: int, bias: FloatArray
+    sums: _Weighted, known: CellCodes, codes: AnyArray, order: int
 ) -> tuple[FloatArray, Moments]:
-    circuit = sums.circuit
-    n_outputs = len(bias)
-    is_own = circuit is known.circuit
-    own = known if is_own else known.of_circuit(circuit)
+    n_outputs, is_own = len(sums.form.bias), sums.known is known
     log_p = np.empty(len(codes))
     mean = np.empty((len(codes), n_outputs))
     central = np.empty((len(codes), order - 1, n_outputs))
-    leaves = _leaf_tables(sums, own, order)
-    block = max(1, BLOCK_CELLS // (circuit.n_components * n_outputs * order))
+    leaves = sums.known.table(("leaves", sums.form, order), lambda: _leaf_tables(sums, order))
+    block = max(1, BLOCK_CELLS // (known.circuit.n_components * n_outputs * order))
     for start in range(0, len(codes), block):
         part = slice(start, start + block)
-        logs, (own_mean, own_central) = _block_moments(sums, own, leaves, codes[part], order)
+        logs, (own_mean, own_central) = _block_moments(sums, leaves, codes[part], order)
         whole = logs if is_own else known.component_logs(codes[part])
         with np.errstate(invalid="ignore"):
             cover = np.where(whole > -np.inf, np.exp(logs - whole), 0.0)
@@ -479,12 +465,12 @@ def _circuit_moments(
                 np.concatenate([own_central, np.zeros_like(own_central)], axis=1),
             ),
         )
-    return log_p, Moments(mean + bias, central)
+    return log_p, Moments(mean + sums.form.bias, central)
 
 
-def _leaf_tables(sums: _Weighted, known: CellCodes, order: int) -> _LeafMoments:
+def _leaf_tables(sums: _Weighted, order: int) -> _LeafMoments:
     """The moments of the weights of every leaf, given every code."""
-    circuit, n_outputs = sums.circuit, sums.edge_weight.shape[1]
+    known, circuit, n_outputs = sums.known, sums.known.circuit, len(sums.form.bias)
     rows = known.rows
     n_rows, k = rows.log_value.shape
     mean = np.zeros((k, n_rows, n_outputs))
@@ -512,10 +498,10 @@ def _leaf_tables(sums: _Weighted, known: CellCodes, order: int) -> _LeafMoments:
 
 
 def _block_moments(
-    sums: _Weighted, known: CellCodes, leaves: _LeafMoments, codes: AnyArray, order: int
+    sums: _Weighted, leaves: _LeafMoments, codes: AnyArray, order: int
 ) -> tuple[FloatArray, Moments]:
     """Logs and moments under every component, `(n_rows, k, ...)`."""
-    circuit, (k, _, n_outputs) = sums.circuit, leaves.mean.shape
+    known, circuit, (k, _, n_outputs) = sums.known, sums.known.circuit, leaves.mean.shape
     log_p = np.empty((len(codes), k))
     mean = np.zeros((len(codes), k, n_outputs))
     central = np.zeros((len(codes), k, order - 1, n_outputs))
@@ -525,7 +511,7 @@ def _block_moments(
     rank = np.lexsort(codes[:, circuit.vtree.order[::-1]].T)
     inverse = np.argsort(rank)
     ranked = np.ascontiguousarray(codes[rank])
-    p, own = structure_of(circuit, known), parameters_of(circuit, known)
+    p, own = known.structure, known.parameters
     binomial = np.array([[comb(m, j) for j in range(order + 1)] for m in range(order + 1)], float)
     outputs: list[AnyArray] = [log_p, mean, central, is_lost]
     buffers = local()

@@ -27,7 +27,7 @@ from strudel.circuits.column_properties import overlapping_sums
 from strudel.circuits.reweigh import side_by_side
 from strudel.circuits.walks import edge_shares, edges_at, first_node, leaf_values_of, up
 from strudel.predictions.cell_codes import CellCodes
-from strudel.predictions.shared_walks import Structure, structure_of
+from strudel.predictions.shared_walks import Structure
 
 SMALLEST = 1e-120  # upper ends of values are raised to it, which keeps them upper ends
 N_KEPT = 8  # open columns remembered per node
@@ -63,7 +63,7 @@ class PosteriorBounds:
         self._node_cells = self._find_cells()
         self._node_splits = np.full((circuit.n_nodes, N_KEPT), NONE, dtype=np.int32)
         _fill_splits(
-            structure_of(circuit, self._known),
+            self._known.structure,
             theta,
             self._node_cells,
             self._first,
@@ -74,7 +74,7 @@ class PosteriorBounds:
         self, weight: Sequence[FloatArray], codes: AnyArray
     ) -> tuple[FloatArray, FloatArray]:
         """Bounds on the expectation of a sum of weights of cells."""
-        return self._run(self._leaf_table(weight), codes, is_product=False)
+        return self._run(weight, codes, is_product=False)
 
     def of_conjunction(
         self, cells: dict[int, AnyArray], codes: AnyArray
@@ -84,7 +84,7 @@ class PosteriorBounds:
         weight = [np.ones(self._known.n_cells[place]) for place in places]
         for place, own in cells.items():
             weight[place] = own * 1.0
-        return self._run(self._leaf_table(weight), codes, is_product=True)
+        return self._run(weight, codes, is_product=True)
 
     def _find_cells(self) -> WordArray:
         """The cells of the open columns that each node leaves possible, as bits."""
@@ -132,8 +132,10 @@ class PosteriorBounds:
         return table
 
     def _run(
-        self, leaf: FloatArray, codes: AnyArray, is_product: bool
+        self, weight: Sequence[FloatArray], codes: AnyArray, is_product: bool
     ) -> tuple[FloatArray, FloatArray]:
+        key = self, b"".join(own.tobytes() for own in weight)
+        leaf = self._known.table(key, lambda: self._leaf_table(weight))
         low, high = np.empty(len(codes)), np.empty(len(codes))
         allowed = [
             self._known.weights(place)[codes[:, place]] > 0.0 for place in self._open.tolist()
@@ -149,7 +151,7 @@ class PosteriorBounds:
             is_product,
         )
         rows = np.ascontiguousarray(codes)
-        p = structure_of(self._circuit, self._known)
+        p = self._known.structure
         in_threads(_posterior_bounds, len(rows), rows, words, p, question, low, high)
         return low, high
 
@@ -418,8 +420,8 @@ def split_posteriors(
     patterns = _Decided(circuit)
     for row, free in enumerate(is_free):
         top = _highest_without(circuit, mine, np.flatnonzero(free))
-        if top is None:
-            return None
+        if top is None or (known.circuit.n_components > 1 and top != circuit.vtree.root):
+            return None  # the root's choice of a component is hidden
         is_hidden = ~known.is_settled(codes[row : row + 1])[0] & ~free
         chances = _chances(circuit, values, row, top, patterns, is_hidden)
         if chances is None:

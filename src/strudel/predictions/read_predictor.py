@@ -320,14 +320,12 @@ class EstimatorReading(Reading):
         read = self._read
         own = [columns[place] for place in read.places]
         values = [_representatives(column) for column in own]
-        features = [
-            read.features_of(column, some) for column, some in zip(own, values, strict=True)
-        ]
+        features = [read.features_of(i, some) for i, some in enumerate(values)]
         form: LinearForm | LeafForm
         if is_linear(self._last):
             form = self._linear_form(columns, own, features)
         else:
-            form = self._leaf_form(len(columns), own, features)
+            form = self._leaf_form([column.n_cells for column in columns], own, features)
             if kinds_of(self._last) & BOOSTING:
                 first = [np.zeros(1, dtype=np.int64)] * len(own)
                 row = self._frame(own, values, first)
@@ -354,26 +352,26 @@ class EstimatorReading(Reading):
         return LinearForm(tuple(weight), bias, said, tuple(lines))
 
     def _leaf_form(
-        self, n_columns: int, own: Sequence[Column], features: Sequence[FloatArray]
+        self, n_cells: Sequence[int], own: Sequence[Column], features: Sequence[FloatArray]
     ) -> LeafForm:
         tests = self._tests
         owner = self._read.owner[tests.feature]
-        goes_left: list[AnyArray] = [np.zeros(0)] * len(tests.feature)
+        goes_left = [(0, 0)] * len(tests.feature)
         for i in range(len(own)):
             mine = np.flatnonzero(owner == i)
             passes = tests.go_left(features[i][:, tests.feature[mine]], mine)
-            for test, cells in zip(mine.tolist(), np.ascontiguousarray(passes.T), strict=True):
-                goes_left[test] = cells
+            for test, cells in zip(mine.tolist(), passes.T, strict=True):
+                goes_left[test] = _as_bits(cells)
         for test in np.flatnonzero(owner == NONE).tolist():  # of a feature that never changes
             value = self._read.base[tests.feature[test : test + 1]]
-            goes_left[test] = tests.go_left(value, np.array([test]))
-        places = np.append(self._read.places, NONE)[owner]
+            goes_left[test] = _as_bits(tests.go_left(value, np.array([test])))
+        places = np.append(self._read.places, NONE)[owner].tolist()
         leaves = [
             _leaves(tree, node_test, goes_left, places)
             for tree, node_test in zip(self._trees, self._node_test, strict=True)
         ]
         n_outputs = self._trees[0].value.shape[1]
-        return form_of_leaves(n_columns, leaves, said_of(self._last, self._classes, n_outputs))
+        return form_of_leaves(n_cells, leaves, said_of(self._last, self._classes, n_outputs))
 
     def _boosting_start(self, row: Any, output: FloatArray) -> FloatArray:
         """What boosting starts from: its output for a row less that of the trees."""
@@ -466,24 +464,34 @@ class _Feature:
 
 
 def _leaves(
-    tree: FittedTree, node_test: AnyArray, goes_left: Sequence[AnyArray], place_of: AnyArray
-) -> Iterator[tuple[dict[int, AnyArray], FloatArray]]:
-    """The leaves that some row reaches: cells in the order from the root, and a value."""
-    todo: list[tuple[int, dict[int, AnyArray]]] = [(0, {})]
+    tree: FittedTree, node_test: AnyArray, goes_left: Sequence[tuple[int, int]], place_of: list[int]
+) -> Iterator[tuple[dict[int, int], FloatArray]]:
+    """The leaves that some row reaches: cells in the order from the root, and a value.
+
+    For each test, `goes_left` has the cells that pass it and those that do not, as bits.
+    """
+    todo: list[tuple[int, dict[int, int]]] = [(0, {})]
     left, right, tests = tree.left.tolist(), tree.right.tolist(), node_test.tolist()
     while todo:
         node, known = todo.pop()
         if left[node] == NONE:
             yield known, tree.value[node]
             continue
-        passes, place = goes_left[tests[node]], int(place_of[tests[node]])
+        (passes, fails), place = goes_left[tests[node]], place_of[tests[node]]
         if place == NONE:
-            todo.append((left[node] if passes[0] else right[node], known))
+            todo.append((left[node] if passes else right[node], known))
             continue
-        for child, holds in ((right[node], ~passes), (left[node], passes)):
+        for child, holds in ((right[node], fails), (left[node], passes)):
             cells = holds & known[place] if place in known else holds
-            if cells.any():
+            if cells:
                 todo.append((child, {**known, place: cells}))
+
+
+def _as_bits(cells: AnyArray) -> tuple[int, int]:
+    """Cells, and all others, as bits of a number."""
+    both = (np.packbits(own, bitorder="little").tobytes() for own in (cells, ~cells))
+    inside, outside = (int.from_bytes(own, "little") for own in both)
+    return inside, outside
 
 
 def _representatives(column: Column) -> list[Any]:

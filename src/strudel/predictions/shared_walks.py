@@ -1,9 +1,9 @@
-"""Walks over a circuit that compute once what rows have in common.
+"""Kernels that pass a circuit once for all that rows have in common.
 
-In:  a `ColumnCircuit`, rows of codes; questions, which know more, each with the row that it is
-     about.
-Out: `Patterns` of the rows, and the value of every node for each; the probability of each question
-     given its row.
+In:  a circuit over columns laid out as `Structure`, and rows of codes; questions, which know more,
+     each about one of the rows.
+Out: `Patterns` of rows, and the value of every node for each; the log-probability of every row and
+     question.
 
 The value of a node depends on what is known of the columns below its vtree node, and on nothing
 else. Rows with the same codes there share a *pattern*, and every node has one value per pattern.
@@ -20,13 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strudel._numba import kernel, run_blocks
+from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.passes import FAINT, LOWEST_POWER, SMALLEST_VALUE, are_moderate, log_of
-from strudel.circuits.walks import component_logs_of
-from strudel.predictions.cell_codes import CellCodes
-from strudel.queries.given import component_posterior, log_mean
+from strudel.circuits.passes import FAINT, LOWEST_POWER, SMALLEST_VALUE, log_of
 
 BLOCK_VALUES = 2**24  # upper bound on the values of a block of rows; patterns make them far fewer
 MOST_ROWS = 4096  # in a block: more have little more in common
@@ -72,41 +68,6 @@ class Parameters(NamedTuple):
     theta: FloatArray  # (k, n_edges)
     table: FloatArray  # (k, n_leaf_rows)
     is_moderate: AnyArray  # (k,)
-
-
-def structure_of(circuit: ColumnCircuit, codes: CellCodes) -> Structure:
-    """A circuit laid out in arrays that may be written to, as those of a part of it are.
-
-    The compiler takes them for another type than those of the circuit itself.
-    """
-    vtree = circuit.vtree
-    arrays = (
-        vtree.node_left,
-        vtree.node_right,
-        vtree.node_var,
-        circuit.column_leaves,
-        codes.rows.first,
-        circuit.vtree_sums,
-        circuit.sum_edges,
-        circuit.edge_left,
-        circuit.edge_right,
-    )
-    return codes.table("structure", lambda: Structure(*(np.array(array) for array in arrays)))
-
-
-def parameters_of(circuit: ColumnCircuit, codes: CellCodes) -> Parameters:
-    """The parameters of a circuit, laid out by component."""
-
-    def make() -> Parameters:
-        logs = codes.rows.log_value
-        with np.errstate(over="ignore"):  # such components are left to logs
-            theta, table = (
-                np.ascontiguousarray(np.exp(part).T) for part in (circuit.edge_log_theta, logs)
-            )
-        fine = are_moderate(circuit.edge_log_theta) & are_moderate(logs)
-        return Parameters(theta, table, fine)
-
-    return codes.table("parameters", make)
 
 
 def rows_per_block(n_nodes: int, n_rows: int) -> int:
@@ -231,80 +192,12 @@ def pass_patterns(
                 is_lost[start + u] = True
 
 
-BLOCK_CELLS = 2**22  # per row or question and component, made at a time
-MOST_ASKED_ROWS = 32  # in a block, so that all threads have work
 MOST_VALUES = 2**23  # of the questions about one row that share a pass, unless they are few
 FEWEST_QUESTIONS = 32
 
 
-def answer_questions(
-    known: CellCodes, codes: AnyArray, asked_row: IntArray, asked: AnyArray
-) -> tuple[FloatArray, FloatArray]:
-    """Log-probability of each row, and the probability of each question given its row.
-
-    `asked_row` does not decrease. Rows of probability zero get NaN.
-    """
-    log_p = np.empty(len(codes))
-    chance = np.empty(len(asked))
-    start = np.searchsorted(asked_row, np.arange(len(codes) + 1)).astype(np.int64)
-    most = max(1, BLOCK_CELLS // known.circuit.n_components)
-    first = 0
-    while first < len(codes):
-        last = first + 1
-        while last < len(codes) and start[last + 1] - start[first] + last - first < most:
-            last += 1
-        rows, part = slice(first, last), slice(start[first], start[last])
-        log_p[rows], chance[part] = _answer_in_memory(
-            known, codes[rows], start[first : last + 1] - start[first], asked[part]
-        )
-        first = last
-    return log_p, chance
-
-
-def _answer_in_memory(
-    known: CellCodes, codes: AnyArray, asked_start: AnyArray, asked: AnyArray
-) -> tuple[FloatArray, FloatArray]:
-    """The same for as many rows as fit in memory with one probability per component."""
-    circuit, k = known.circuit, known.circuit.n_components
-    log_p = np.empty((len(codes), k))
-    log_asked = np.empty((len(asked), k))
-    is_lost = np.ones((len(codes), k), dtype=np.bool_)
-    is_asked_lost = np.ones((len(asked), k), dtype=np.bool_)
-    p, own = structure_of(circuit, known), parameters_of(circuit, known)
-    codes, asked = np.ascontiguousarray(codes), np.ascontiguousarray(asked)
-
-    def run(part: slice) -> None:
-        _answer_rows(
-            codes[part],
-            asked_start[part.start : part.stop + 1],
-            asked,
-            p,
-            own.table,
-            own.theta,
-            log_p[part],
-            log_asked,
-            is_lost[part],
-            is_asked_lost,
-        )
-
-    block = min(MOST_ASKED_ROWS, rows_per_block(circuit.n_nodes, len(codes)))
-    run_blocks(run, len(codes), block)
-    for logs, lost, rows in ((log_p, is_lost, codes), (log_asked, is_asked_lost, asked)):
-        lost |= ~own.is_moderate
-        again = np.flatnonzero(lost.any(axis=1))
-        if len(again):
-            logs[again] = component_logs_of(circuit, known.rows, rows[again])
-    asked_row = np.repeat(np.arange(len(codes)), np.diff(asked_start))
-    # Each component answers for itself: their logs may be far apart, but not those of one.
-    with np.errstate(invalid="ignore"):
-        ratio = np.exp(log_asked - log_p[asked_row])
-    ratio[np.isnan(ratio)] = 0.0  # the component makes the row impossible
-    weight = component_posterior(circuit, log_p)
-    return log_mean(circuit, log_p), np.einsum("qc,qc->q", weight[asked_row], ratio)
-
-
 @kernel
-def _answer_rows(
+def answer_rows(
     codes: AnyArray,
     asked_start: AnyArray,
     asked: AnyArray,
@@ -316,43 +209,83 @@ def _answer_rows(
     is_lost: AnyArray,
     is_asked_lost: AnyArray,
 ) -> None:
-    """One pass for the rows of a block; then, row by row, one for the questions."""
-    patterns = find_patterns(codes, p)
-    values = values_of(patterns, p)
-    n_vtree, root = len(p.vtree_var), len(values.node_at) - 1
-    is_met = np.zeros(root + 1, dtype=np.bool_)
+    """The logs of rows `(n_rows, k)`, and of the questions about them.
+
+    Row by row and component by component: one pass for the row, one for its questions.
+    """
+    n_leaves = len(p.leaf_row)
+    n_nodes = n_leaves + len(p.sum_edges) - 1
+    value = np.empty(n_nodes)
+    exponents = np.empty(len(p.vtree_var), dtype=np.int64)
+    is_met = np.zeros(n_nodes, dtype=np.bool_)
     kept = np.empty(len(p.edge_left), dtype=np.int32)
-    for c in range(len(theta)):
-        pass_patterns(patterns, p, table[c], theta[c], values)
-        for s in range(len(codes)):
-            u = patterns.row[n_vtree - 1, s]
-            value = values.value[values.node_at[root] + u]
-            exponent = values.exponent[patterns.first[n_vtree - 1] + u]
-            log_p[s, c] = log_of(value, exponent)
-            is_lost[s, c] = values.is_lost[patterns.first[n_vtree - 1] + u]
-            first, last = asked_start[s], asked_start[s + 1]
-            if is_lost[s, c] or first == last:
-                continue
-            is_asked_lost[first:last, c] = False
-            if value == 0.0:
-                log_asked[first:last, c] = -np.inf
-                continue
-            own, own_theta = _take_out(s, patterns, values, p, theta[c], is_met, kept)
-            step = max(FEWEST_QUESTIONS, MOST_VALUES // (len(own.sum_edges) + len(own.leaf_row)))
-            for at in range(first, last, step):
-                _answer_row(
-                    asked[at : min(at + step, last)],
-                    own,
-                    table[c],
-                    own_theta,
-                    log_asked[at:, c],
-                    is_asked_lost[at:, c],
-                )
+    step = max(FEWEST_QUESTIONS, MOST_VALUES // n_nodes)
+    for s in range(len(codes)):
+        first, last = asked_start[s], asked_start[s + 1]
+        for start in range(first, max(last, first + 1), step):
+            stop = min(start + step, last)
+            some = asked[start:stop]
+            patterns = find_patterns(some, p)
+            for c in range(len(theta)):
+                lost = _pass_row(codes[s], p, table[c], theta[c], value, exponents)
+                log_p[s, c] = log_of(value[n_nodes - 1], exponents[len(exponents) - 1])
+                is_lost[s, c] = lost
+                if lost or len(some) == 0:
+                    continue
+                is_asked_lost[start:stop, c] = False
+                if value[n_nodes - 1] == 0.0:
+                    log_asked[start:stop, c] = -np.inf
+                    continue
+                own, own_theta = _take_out(value, p, theta[c], is_met, kept)
+                logs, losses = log_asked[start:stop, c], is_asked_lost[start:stop, c]
+                _answer_row(patterns, own, table[c], own_theta, logs, losses)
+
+
+@kernel
+def _pass_row(
+    codes: AnyArray,
+    p: Structure,
+    table: FloatArray,
+    edge_theta: FloatArray,
+    value: FloatArray,
+    exponents: AnyArray,
+) -> bool:
+    """Fill `value` (n_nodes,) for one row, as in `pass_patterns`; whether digits are lost."""
+    n_leaves = len(p.leaf_row)
+    is_lost = False
+    for v in range(len(p.vtree_var)):
+        var = p.vtree_var[v]
+        exponents[v] = 0
+        if var != NONE:
+            for l in range(p.column_leaves[var], p.column_leaves[var + 1]):
+                value[l] = table[p.leaf_row[l] + codes[var]]
+            continue
+        exponents[v] = exponents[p.vtree_left[v]] + exponents[p.vtree_right[v]]
+        top, low = 0.0, np.inf
+        for i in range(p.vtree_sums[v], p.vtree_sums[v + 1]):
+            total = 0.0
+            for e in range(p.sum_edges[i], p.sum_edges[i + 1]):
+                total += edge_theta[e] * value[p.edge_left[e]] * value[p.edge_right[e]]
+            value[n_leaves + i] = total
+            top = max(top, total)
+            if total > 0.0:
+                low = min(low, total)
+        if top > 0.0 and not FAINT <= top <= 1.0 / FAINT:
+            _, power = math.frexp(top)
+            power = max(power, LOWEST_POWER)
+            scale = math.ldexp(1.0, -power)
+            exponents[v] += power
+            low *= scale
+            for i in range(p.vtree_sums[v], p.vtree_sums[v + 1]):
+                value[n_leaves + i] *= scale
+        if low < SMALLEST_VALUE:
+            is_lost = True
+    return is_lost
 
 
 @kernel
 def _answer_row(
-    asked: AnyArray,
+    patterns: Patterns,
     p: Structure,
     table: FloatArray,
     edge_theta: FloatArray,
@@ -360,12 +293,11 @@ def _answer_row(
     is_lost: AnyArray,
 ) -> None:
     """Fill the log-probabilities of some questions about one row."""
-    patterns = find_patterns(asked, p)
     values = values_of(patterns, p)
     pass_patterns(patterns, p, table, edge_theta, values)
     top = len(p.vtree_var) - 1
     at = values.node_at[len(values.node_at) - 1]
-    for i in range(len(asked)):
+    for i in range(len(log_asked)):
         u = patterns.row[top, i]
         log_asked[i] = log_of(values.value[at + u], values.exponent[patterns.first[top] + u])
         is_lost[i] = values.is_lost[patterns.first[top] + u]
@@ -373,44 +305,31 @@ def _answer_row(
 
 @kernel
 def _take_out(
-    s: int,
-    patterns: Patterns,
-    values: Values,
-    p: Structure,
-    edge_theta: FloatArray,
-    is_met: AnyArray,
-    kept: IntArray,
+    value: FloatArray, p: Structure, edge_theta: FloatArray, is_met: AnyArray, kept: IntArray
 ) -> tuple[Structure, FloatArray]:
-    """The part of the circuit that row s can reach from the root; `is_met` is left all false.
+    """The part of the circuit that a row can reach from the root; `is_met` is left all false.
 
     One function, because the compiler counts references to arrays that are handed on.
     """
-    row, value, node_at = patterns.row, values.value, values.node_at
     vtree_sums, sum_edges = p.vtree_sums, p.sum_edges
     edge_left, edge_right = p.edge_left, p.edge_right
     n_vtree, n_leaves = len(p.vtree_var), len(p.leaf_row)
     n_sums = n_kept = n_own_leaves = 0
-    is_met[len(node_at) - 1] = True
+    is_met[len(value) - 1] = True
     for v in range(n_vtree - 1, -1, -1):
-        if p.vtree_var[v] != NONE:
-            continue
-        u = np.int64(row[p.vtree_left[v], s])
-        w = np.int64(row[p.vtree_right[v], s])
         for i in range(vtree_sums[v + 1] - 1, vtree_sums[v] - 1, -1):
             if not is_met[n_leaves + i]:
                 continue
             n_sums += 1
             for e in range(sum_edges[i + 1] - 1, sum_edges[i] - 1, -1):
                 l, r = edge_left[e], edge_right[e]
-                if edge_theta[e] == 0.0 or value[node_at[l] + u] == 0.0:
-                    continue
-                if value[node_at[r] + w] == 0.0:
+                if edge_theta[e] == 0.0 or value[l] == 0.0 or value[r] == 0.0:
                     continue
                 is_met[l] = True
                 is_met[r] = True
                 kept[n_kept] = e
                 n_kept += 1
-    number = np.empty(len(node_at), dtype=np.int32)
+    number = np.empty(len(value), dtype=np.int32)
     column_leaves = np.zeros(len(p.column_leaves), dtype=np.int32)
     leaf_row = np.empty(n_leaves, dtype=np.int32)
     for c in range(len(p.column_leaves) - 1):

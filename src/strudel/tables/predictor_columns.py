@@ -240,7 +240,7 @@ class PredictorColumns:
         self.owner = np.full(len(base), NONE, dtype=np.int64)
         self._probed: list[FloatArray] = []
         for place, column in enumerate(self.columns):
-            found = self.features_of(column, self._probes[column.name])
+            found = self.features_of(place, self._probes[column.name])
             self._probed.append(found)
             own = np.flatnonzero(~_same(found, base).all(axis=0))
             shared = own[self.owner[own] != NONE]
@@ -315,10 +315,14 @@ class PredictorColumns:
         columns = {name: (list(rows[column.name]), column) for name, column in pairs}
         return make_frame(columns, self._container)
 
-    def features_of(self, column: Column, values: Sequence[Any]) -> FloatArray:
+    def features_of(self, place: int, values: Sequence[Any]) -> FloatArray:
         """The features of rows with these values of one column and usual ones of all others."""
+        if self._is_plain:
+            found = np.tile(self.base, (len(values), 1))
+            found[:, place] = values
+            return found
         rows = {name: [usual] * len(values) for name, usual in self._usual.items()}
-        return self.features(rows | {column.name: list(values)})
+        return self.features(rows | {self.columns[place].name: list(values)})
 
     def probed(self, place: int) -> tuple[list[Any], FloatArray]:
         """The values of a column that were tried, and the features they gave."""
