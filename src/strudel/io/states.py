@@ -329,8 +329,9 @@ def _fits(value: Any, hint: Any) -> bool:
         if inner[-1] is ...:
             return all(_fits(item, inner[0]) for item in value)
         return len(value) == len(inner) and all(map(_fits, value, inner))
-    if origin is np.ndarray:
-        (scalar,) = get_args(inner[1]) or (Any,)
+    is_alias = hasattr(origin, "__value__")  # as NumPy 2.5 has it for arrays of a type
+    if origin is np.ndarray or is_alias:
+        (scalar,) = inner if is_alias else get_args(inner[1]) or (Any,)
         return isinstance(value, np.ndarray) and (scalar is Any or value.dtype == scalar)
     if hint in (int, float):
         return type(value) is int or (hint is float and type(value) is float)
