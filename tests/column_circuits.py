@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from strategies import seeds, vtrees
 from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.queries.given import circuit_of
 from strudel.tables.column import Column, bit_column
 from strudel.tables.density import Density, Pieces
 from strudel.tables.schema import Columns
@@ -135,6 +136,32 @@ def state_probabilities(circuit, cells):
             value.append(sum(terms))
         total += math.exp(circuit.log_weight[c]) * value[-1]
     return total
+
+
+def table_of(model):
+    """What a model says of every combination of cells, one axis per column; it need not add up."""
+    circuit = circuit_of(model)
+    return joint_of(circuit) * math.exp(circuit.log_total)
+
+
+@st.composite
+def some_given(draw, columns):
+    """Sets and intervals of some columns, and what they leave of the table of all states."""
+    given, weights = {}, np.ones([column.n_cells for column in columns])
+    for place, column in enumerate(columns):
+        last = draw(st.integers(1, column.n_cells))
+        first = draw(st.integers(0, last - 1))
+        if draw(st.booleans()):
+            continue
+        ends = [None, *column.edges, None]
+        is_number = column.is_numeric
+        given[column.name] = (ends[first], ends[last]) if is_number else column.values[first:last]
+        if not is_number:
+            given[column.name] = list(given[column.name])
+        cells = np.zeros(column.n_cells)
+        cells[first:last] = 1.0
+        weights *= cells.reshape([-1 if at == place else 1 for at in range(len(columns))])
+    return given, weights
 
 
 def deterministic_circuit(columns, vtree, rng, k=1):

@@ -1,71 +1,79 @@
+"""Models given evidence and events against tables of all states."""
+
 from __future__ import annotations
 
-import math
+import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
-from joint import NAN, REL, Joint, mixture_models, models, special_circuits
-from strategies import examples, partly_observed_rows
-from strudel import (
-    CircuitPropertyError,
-    Mixture,
-    condition,
-    log_likelihood,
-    log_marginal,
-    multiply,
-)
+from column_circuits import column_circuits, deterministic_circuit, some_given, table_of
+from joint import NAN
+from strategies import examples, random_mixture, seeds
+from strudel import CircuitPropertyError, condition, multiply
 from strudel.algebra import power
 from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
+from strudel.circuits.column_properties import why_not_deterministic
+from strudel.queries.given import circuit_of
 from strudel.trees.vtree import Vtree
+
+REL = 1e-9
 
 
 @examples(200)
-@given(st.one_of(models(7), mixture_models(6)), st.data())
-def test_bayes_rule(model, data):
-    joint, row = Joint(model), data.draw(partly_observed_rows(model.n_vars))
-    unnormalised = Joint(condition(model, row, normalize=False))
-    np.testing.assert_allclose(unnormalised.p, joint.p * joint.agrees(row), rtol=REL)
-    expected = joint.given(row)
-    if expected is None:
+@given(column_circuits(max_columns=5), seeds, st.data())
+def test_bayes_rule(circuit, seed, data):
+    if circuit.n_components == 1 and data.draw(st.booleans()):
+        circuit = deterministic_circuit(circuit.columns, circuit.vtree, random.Random(seed))
+    known, weights = data.draw(some_given(circuit.columns))
+    expected = table_of(circuit) * weights
+    unnormalised = condition(circuit, known, normalize=False)
+    np.testing.assert_allclose(table_of(unnormalised), expected, rtol=REL)
+    if not expected.any():
         with pytest.raises(ValueError, match="probability zero"):
-            condition(model, row)
+            condition(circuit, known)
         return
-    found = condition(model, row)
-    np.testing.assert_allclose(Joint(found).p, expected, rtol=REL)
-    log_p = log_likelihood(found, joint.states)
-    np.testing.assert_allclose(np.exp(log_p), expected, rtol=REL, atol=1e-300)
-    assert found.n_edges <= model.n_edges
-    is_mixture = isinstance(found, Mixture)
-    structure = found.structure if is_mixture else found
-    assert structure.is_in_normal_form
-    if isinstance(model, Mixture):
-        posterior = joint.responsibilities(row)
-        weights = found.weights if is_mixture else [1.0]
-        np.testing.assert_allclose(weights, posterior[posterior > 0], rtol=REL)
-    elif model.is_deterministic:
-        assert found.is_deterministic
+    found = condition(circuit, known)
+    np.testing.assert_allclose(table_of(found), expected / expected.sum(), rtol=REL)
+    assert found.n_edges <= circuit.n_edges
+    if why_not_deterministic(circuit) is None:
+        assert why_not_deterministic(replace(found)) is None  # found again
 
 
-def test_known_variables_become_literals():
+def test_known_variables_have_one_cell():
     p = condition(figure_1_circuit(), {"X1": 1, "X2": 0, "X3": 1, "X4": 0})
-    assert p.n_parameters == 0
     assert p.n_edges == 3  # one product per inner vtree node
+    assert np.count_nonzero(p.leaf_log_p == 0.0) == 4
 
 
 def test_impossible_evidence():
     p = compile_factorized(figure_1_circuit().vtree, [0.0, 0.5, 0.5, 0.5])
     with pytest.raises(ValueError, match="probability zero"):
         condition(p, {0: 1})
-    assert oracle.probabilities(condition(p, {0: 1}, normalize=False)) == [0.0] * 16
+    assert not table_of(condition(p, {0: 1}, normalize=False)).any()
 
 
 def test_one_row_at_a_time():
     with pytest.raises(ValueError, match="takes one row of evidence, but got 2"):
         condition(figure_1_circuit(), [[1, NAN, NAN, NAN], [0, NAN, NAN, NAN]])
+
+
+def test_an_event_keeps_the_components():
+    mixture = random_mixture(figure_1_circuit(), 3, np.random.default_rng(0))
+    p = table_of(mixture)
+    states = np.indices(p.shape)
+    joint = condition(mixture, "exactly(1, X1, X4)", normalize=False)
+    np.testing.assert_allclose(table_of(joint), p * (states[0] + states[3] == 1), rtol=REL)
+    assert joint.n_components == 3
+    assert not table_of(condition(condition(mixture, {"X1": 1}), "~X1", normalize=False)).any()
+    np.testing.assert_allclose(
+        table_of(condition(mixture, power(condition(figure_1_circuit(), {"X3": 1}), 0))),
+        table_of(condition(mixture, {"X3": 1})),
+        rtol=REL,
+    )
 
 
 # Events that are circuits
@@ -82,31 +90,31 @@ def exactly_one_of_two(names=None):
 def test_an_event_is_a_circuit_of_zeros_and_ones():
     event = exactly_one_of_two()
     p = compile_factorized(event.vtree, [0.3, 0.6])
-    given_event = condition(p, event)
-    expected = np.array([0.0, 0.7 * 0.6, 0.3 * 0.4, 0.0])
-    np.testing.assert_allclose(oracle.probabilities(given_event), expected / 0.54)
+    expected = np.array([[0.0, 0.7 * 0.6], [0.3 * 0.4, 0.0]])
+    np.testing.assert_allclose(table_of(condition(p, event)), expected / 0.54)
     joint = condition(p, event, normalize=False)
-    assert log_marginal(joint, [[NAN, NAN]])[0] == pytest.approx(math.log(0.54))
+    assert joint.log_total == pytest.approx(np.log(0.54))
     with pytest.raises(ValueError, match="no row is possible under both"):
         condition(condition(p, {0: 1, 1: 1}), event)
 
 
 def test_the_support_of_a_circuit_is_an_event():
-    p = special_circuits()["zeros"]
-    support = power(p, 0)
-    q = compile_factorized(p.vtree)
-    found = np.array(oracle.probabilities(multiply(q, support, normalize=True)))
-    expected = np.array(oracle.probabilities(p)) > 0
-    np.testing.assert_allclose(found, expected / expected.sum(), rtol=REL)
+    p = compile_factorized(Vtree.from_nested((0, (1, (2, 3)))), [0.0, 1.0, 0.5, 0.25])
+    q = compile_factorized(p.vtree, [0.1, 0.2, 0.3, 0.4])
+    expected = table_of(q) * (table_of(p) > 0)
+    found = multiply(q, power(p, 0), normalize=True)
+    np.testing.assert_allclose(table_of(found), expected / expected.sum(), rtol=REL)
+    np.testing.assert_allclose(table_of(condition(q, power(p, 0))), table_of(found), rtol=REL)
 
 
 def test_events_are_checked():
     event = exactly_one_of_two()
     p = compile_factorized(event.vtree, [0.3, 0.6])
-    with pytest.raises(ValueError, match="only the parameters 0 and 1"):
+    with pytest.raises(ValueError, match="1 on some rows and 0 on all others"):
         condition(event, p)
     builder = CircuitBuilder(event.vtree)
     one = builder.literal(0, 1)
     twice = builder.build(builder.add_sum([(one, builder.literal(1, 1), 1.0)] * 2))
     with pytest.raises(CircuitPropertyError, match=r"event.*deterministic"):
         condition(p, twice)
+    assert circuit_of(event).log_total == pytest.approx(np.log(2.0))

@@ -10,9 +10,6 @@ import strudel
 from strudel import Strudel
 from strudel.algebra.finer_cells import with_finer_cells
 from strudel.circuits.properties import why_not_deterministic
-from strudel.logic.event_compiler import compile_event
-from strudel.logic.event_forms import as_event
-from strudel.logic.events import Event
 from strudel.queries import expectation
 from strudel.tables import TableEncoder
 
@@ -122,18 +119,6 @@ def test_models_are_given_any_event_with_bounds(kind):
         assert holds[place].all()
 
 
-def test_a_diagram_keeps_its_variables():
-    pytest.importorskip("pysdd")
-    model = learned("learned")
-    plain = as_event("colour = red", model.n_vars, model.feature_names)
-    diagram = Event("sdd", sdd=compile_event(plain, model.vtree, model.feature_names))
-    event = as_event("size >= 7", model.n_vars, model.feature_names)
-    red = strudel.condition(model, diagram | event)
-    wanted = strudel.condition(model, plain | event)
-    given = "score >= 3.3"
-    assert strudel.probability(red, given) == approx(strudel.probability(wanted, given))
-
-
 @pytest.mark.parametrize("kind", ["learned", "one-hot"])
 def test_cells_have_their_medians(kind):
     finer = with_finer_cells(learned(kind), {**BOUNDS, "size": [2.5, 5.0, 6.5]}, "test")
@@ -148,10 +133,3 @@ def test_cells_have_their_medians(kind):
             assert low <= value < high
             if new & {low, high}:
                 assert value == approx(median, rel=1e-9)
-
-
-def test_the_most_probable_row_agrees_with_what_is_given():
-    pytest.importorskip("pysdd")
-    event = "size >= 5.5 & size < 7 | size >= 5.5 & size < 7 & score > 4.4 & colour = red"
-    state, _ = strudel.most_probable_state(strudel.condition(learned("learned"), event))
-    assert state["size"].tolist() == [6]

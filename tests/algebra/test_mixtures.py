@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
-from joint import NAN, REL, Joint
+from column_circuits import table_of
+from joint import REL
 from strategies import (
     examples,
     partition_circuit,
@@ -28,19 +28,14 @@ from strudel import (
     condition,
     entropy,
     kl_divergence,
-    log_likelihood,
-    log_marginal,
     multiply,
 )
 from strudel.algebra import (
     cauchy_schwarz_divergence,
     cross_entropy,
     divergences,
-    divide,
     inner_product,
     mean_squared_distance,
-    power,
-    products,
     renyi_divergence,
 )
 from strudel.circuits import compile_factorized, figure_1_circuit
@@ -68,7 +63,7 @@ def model_pairs(draw, max_vars=6, kinds=KINDS):
 
 
 def table(model):
-    return Joint(model).p
+    return table_of(model).ravel()
 
 
 @examples(100)
@@ -109,61 +104,16 @@ def test_a_thousand_variables_do_not_underflow():
     assert cauchy_schwarz_divergence(mixture, mixture) == pytest.approx(0.0, abs=1e-10)
 
 
-@examples(80)
-@given(model_pairs(max_vars=5), st.booleans())
-def test_products(pair, normalize):
-    p, q = (table(model) for model in pair)
-    total = math.fsum(p * q)
-    if total == 0 and normalize:
-        with pytest.raises(ValueError, match="zero everywhere"):
-            multiply(*pair, normalize=True)
-        return
-    product = multiply(*pair, normalize=normalize)
-    expected = p * q / (total if normalize else 1.0)
-    np.testing.assert_allclose(table(product), expected, rtol=REL, atol=1e-300)
-    structure = product.structure if isinstance(product, Mixture) else product
-    assert structure.is_in_normal_form
-    if all((m.structure if isinstance(m, Mixture) else m).is_deterministic for m in pair):
-        assert structure.is_deterministic
-    if total > 0:
-        nothing = [[NAN] * len(structure.vtree.var_leaf)]
-        assert log_marginal(product, nothing)[0] == pytest.approx(math.log(expected.sum()), abs=REL)
-        np.testing.assert_allclose(
-            np.exp(log_likelihood(product, oracle.all_rows(structure.n_vars))), expected, rtol=1e-9
-        )
-
-
-def test_a_product_of_mixtures_has_a_component_per_pair():
-    p = random_mixture(figure_1_circuit(), 3, np.random.default_rng(0))
-    q = random_mixture(figure_1_circuit(), 2, np.random.default_rng(1))
-    product = multiply(p, q, normalize=True)
-    assert product.n_components == 6
-    assert product.feature_names == p.feature_names
-    assert product.weights.sum() == pytest.approx(1.0)
-
-
-def test_a_product_that_would_be_too_large(monkeypatch):
-    p = random_mixture(figure_1_circuit(), 3, np.random.default_rng(0))
-    monkeypatch.setattr(products, "MAX_PARAMETERS", 100)
-    with pytest.raises(ValueError, match="3 and 3 components has 9 of them"):
-        multiply(p, p)
-
-
 @examples(60)
 @given(model_pairs(max_vars=5, kinds=[split_circuit, partition_circuit]))
-def test_quotients_and_cross_entropies_with_a_circuit_below(pair):
+def test_cross_entropies_with_a_circuit_below(pair):
     model, other = pair
     q = other.component(0) if isinstance(other, Mixture) else other
     p_table, q_table = table(model), table(q)
     if np.any((p_table > 0) & (q_table == 0)):
         assert cross_entropy(model, q) == math.inf
-        with pytest.raises(ValueError, match="q is zero on a row where p is not"):
-            divide(model, q)
         return
     some = p_table > 0
-    expected = np.zeros_like(p_table)
-    expected[some] = p_table[some] / q_table[some]
-    np.testing.assert_allclose(table(divide(model, q)), expected, rtol=REL)
     mean = -math.fsum(p_table[some] * np.log(q_table[some]))
     assert cross_entropy(model, q) == pytest.approx(mean, rel=REL, abs=1e-13)
 
@@ -178,24 +128,6 @@ def test_cross_entropy_weighs_components_that_do_not_add_up_to_one():
     assert cross_entropy(product, circuit) == pytest.approx(-float(p @ np.log(q)), rel=REL)
 
 
-def test_an_event_keeps_the_components():
-    circuit = figure_1_circuit()
-    mixture = random_mixture(circuit, 3, np.random.default_rng(0))
-    event = condition(circuit, {"X3": 1})
-    event = event.with_parameters(np.zeros(event.n_edges))
-    found = condition(mixture, event)
-    assert isinstance(found, Mixture)
-    np.testing.assert_allclose(table(found), table(condition(mixture, {"X3": 1})), rtol=REL)
-    joint = condition(mixture, "exactly(1, X1, X4)", normalize=False)
-    expected = [
-        p * (state[0] + state[3] == 1)
-        for p, state in zip(table(mixture), oracle.all_rows(4), strict=True)
-    ]
-    np.testing.assert_allclose(table(joint), expected, rtol=REL)
-    nothing = condition(condition(mixture, {"X1": 1}), "~X1", normalize=False)
-    assert not np.any(table(nothing))
-
-
 # What does not split into components
 
 
@@ -207,8 +139,6 @@ def test_an_event_keeps_the_components():
         (lambda m, c: cross_entropy(c, m), "takes the log of q"),
         (lambda m, c: renyi_divergence(m, c, 2), "takes a power of p"),
         (lambda m, c: renyi_divergence(c, m, 0.5), "takes a power of q"),
-        (lambda m, c: power(m, 2), "takes a power of p"),
-        (lambda m, c: divide(c, m), "inverts q"),
     ],
 )
 def test_logs_and_powers_of_a_mixture_are_refused_with_the_reason(call, words):

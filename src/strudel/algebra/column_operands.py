@@ -87,6 +87,11 @@ def need_single(circuit: ColumnCircuit, what: str, function: str, hint: str = ""
             f"of a sum over components does not split into one {function} for each. Take one "
             f"component with component(c).{hint}"
         )
+    need_deterministic(circuit, what, hint)
+
+
+def need_deterministic(circuit: ColumnCircuit, what: str, hint: str = "") -> None:
+    """Raise `CircuitPropertyError` if `what` is done to a circuit that is not deterministic."""
     reason = why_not_deterministic(circuit)
     if reason is not None:
         raise CircuitPropertyError(

@@ -23,7 +23,6 @@ from strudel.algebra.column_operands import need_single, two_circuits
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.fingerprints import plus, times
 from strudel.circuits.products import MAX_PAIRS, Pairs
-from strudel.circuits.reweigh import log_sums
 from strudel.data.validation import slices
 
 BLOCK_VALUES = 2**18  # values of pairs of components that go up together: 2 MB
@@ -242,7 +241,7 @@ def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS
         )
     ]
     cells = np.where(pairs.is_common[:, np.newaxis], logs[1], -np.inf)
-    return max(0.0, float(_log_totals(pairs, logs[0], cells)[0]) / (alpha - 1.0))
+    return max(0.0, float(pairs.log_values(logs[0], cells)[-1, 0]) / (alpha - 1.0))
 
 
 def _two_single(
@@ -288,52 +287,11 @@ def _log_inner_product(p: ColumnCircuit, q: ColumnCircuit, query: str, max_pairs
     size = len(pairs) + len(pairs.edge_p) + len(pairs.cell_p)
     for part in slices(k * m, max(1, BLOCK_VALUES // size)):
         mine, theirs = np.divmod(np.arange(part.start, part.stop), m)
-        log_term[part] += _log_totals(
-            pairs,
+        log_term[part] += pairs.log_values(
             p.edge_log_theta[:, mine][pairs.edge_p] + q.edge_log_theta[:, theirs][pairs.edge_q],
             p.leaf_log_p[:, mine][pairs.cell_p] + q.leaf_log_p[:, theirs][pairs.cell_q],
-        )
+        )[-1]
     return float(np.logaddexp.reduce(log_term)) + p.log_total + q.log_total
-
-
-def _log_totals(pairs: Pairs, log_theta: FloatArray, cell_logs: FloatArray) -> FloatArray:
-    """The log of what every column of weights of edges and of cells adds up to."""
-    value = np.empty((len(pairs), log_theta.shape[1]))
-    value[pairs.leaves] = log_sums(cell_logs, pairs.leaf_first[:-1])
-    _fill_logs(pairs.node_edges, pairs.edge_left, pairs.edge_right, log_theta, value)
-    return value[-1]
-
-
-@kernel
-def _fill_logs(
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    log_theta: FloatArray,
-    value: FloatArray,
-) -> None:
-    """Fill the log-values of the sums, given those of the leaves."""
-    k = value.shape[1]
-    total = np.empty(k)
-    for n in range(len(value)):
-        start, stop = node_edges[n], node_edges[n + 1]
-        # The largest product first: one exp per product and one log per sum, none for one product.
-        for e in range(start, stop):
-            for c in range(k):
-                log_p = log_theta[e, c] + value[edge_left[e], c] + value[edge_right[e], c]
-                if e == start or log_p > value[n, c]:
-                    value[n, c] = log_p
-        if stop - start <= 1:
-            continue
-        total[:] = 0.0
-        for e in range(start, stop):
-            for c in range(k):
-                log_p = log_theta[e, c] + value[edge_left[e], c] + value[edge_right[e], c]
-                if log_p != -np.inf:
-                    total[c] += np.exp(log_p - value[n, c])
-        for c in range(k):
-            if value[n, c] != -np.inf:
-                value[n, c] += np.log(total[c])
 
 
 def _expectation(
@@ -399,10 +357,8 @@ def _covers(p: ColumnCircuit, pairs: Pairs, weights: WordArray, components: AnyA
     is_cell: AnyArray = np.any(p.leaf_log_p[:, components] > -np.inf, axis=1)
     edges = weights[: p.n_edges] * is_edge[:, np.newaxis]
     cells = weights[p.n_edges :] * is_cell[:, np.newaxis]
-    no_edges = np.zeros(p.n_leaves, dtype=np.int32)
-    node_edges = np.concatenate([no_edges, p.sum_edges])
     leaves = np.arange(p.n_leaves)
-    alone = _print(leaves, p.leaf_first, node_edges, p.edge_left, p.edge_right, cells, edges)
+    alone = _print(leaves, p.leaf_first, p.node_edges, p.edge_left, p.edge_right, cells, edges)
     if not len(pairs):
         return not any(alone)
     common = cells[pairs.cell_p] * pairs.is_common[:, np.newaxis]

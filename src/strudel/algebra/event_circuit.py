@@ -39,7 +39,7 @@ def given_event(
     found = event_circuit(own, event)
     if found is None:
         return None, -np.inf
-    return normalized(product(own, found, max_pairs))
+    return normalized(product(own, found, max_pairs, "condition"))
 
 
 def at_bounds(circuit: ColumnCircuit, event: Event) -> ColumnCircuit:
@@ -57,6 +57,12 @@ def event_circuit(circuit: ColumnCircuit, event: Event) -> ColumnCircuit | None:
     Where a bound lies inside a cell, it is the share of the cell. None if nothing fulfils it.
     """
     columns, vtree = circuit.columns, circuit.vtree
+    is_diagram = any(leaf.kind == "sdd" for leaf in _leaves(event))
+    if is_diagram and not columns.are_bits:
+        raise ValueError(
+            "A decision diagram is about 0/1 variables, but the model is one of a table. Say the "
+            "event in its columns."
+        )
     classes = classes_of(event, columns)
     n_classes = np.ones(len(columns), dtype=np.int64)
     for which, place in enumerate(classes.places):
@@ -79,7 +85,7 @@ def event_circuit(circuit: ColumnCircuit, event: Event) -> ColumnCircuit | None:
         Patterns(range(first[place], first[place + 1]), _words(int(m)), np.ones(m))
         for place, m in enumerate(n_classes.tolist())
     ]
-    if any(leaf.kind == "sdd" for leaf in _leaves(event)):  # every column has two values
+    if is_diagram:  # every column has two values
         patterns = [Patterns([place], _words(2), np.ones(2)) for place in range(len(columns))]
         classes = _every_value(columns)
     labels = [tuple(map(str, range(len(own.bits)))) for own in patterns]

@@ -20,10 +20,9 @@ from strudel._types import NONE, AnyArray, FloatArray
 from strudel.algebra.event_cases import event_cases
 from strudel.algebra.finer_cells import in_variables, with_finer_cells
 from strudel.algebra.inner_bounds import bounds_of
-from strudel.algebra.normalize_weights import mixture_of_weights
+from strudel.algebra.normalize_weights import Structure, mixture_of_weights
 from strudel.algebra.operands import columns_of, need_deterministic, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
-from strudel.algebra.products import product_structure
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.normal_form import VtreeSums
@@ -99,6 +98,12 @@ class EventPairs(NamedTuple):
                 part="components",
             )
         return np.column_stack([self.weights_of(c) for c in range(k)])
+
+
+def product_structure(p: Circuit, pairs: Pairs) -> Structure:
+    """The structure over pairs, with the names of `p`."""
+    node_vtree = np.concatenate([p.node_vtree[: 2 * p.n_vars], p.node_vtree[pairs.pair_p]])
+    return Structure(p.vtree, node_vtree, pairs.edges, p.feature_names)
 
 
 def simple_event_of(model: Model, event: Any) -> SimpleEvent | None:

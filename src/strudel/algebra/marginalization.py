@@ -1,53 +1,54 @@
-"""Circuits with some variables summed out, over the others.
+"""Circuits with some columns summed out, over the others.
 
-In:  a circuit in normal form, and the variables to keep.
-Out: a `Circuit` over these, on the vtree without the leaves of the others.
+In:  a circuit, and the columns to keep.
+Out: a circuit over these, on the vtree without the leaves of the others.
 
-A vtree node that keeps variables on one side only goes away. Its sums become sums of nodes of the
-side that stays, and so of the products there: weights of edges, as sparse matrices, are multiplied
-down to the next vtree node with variables on both sides, or to a leaf.
+A vtree node that keeps columns on one side only goes away. Its sums become sums of nodes of the
+side that stays, and so of the products there: weights of edges are multiplied down to the next
+vtree node with columns on both sides, or to a leaf, whose tables they mix.
 """
 
 from __future__ import annotations
 
-from itertools import product
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.algebra.normalize_weights import (
-    Structure,
-    local_parameters,
-    normalize_weights,
-    zero_model,
+from strudel._types import NONE, AnyArray, FloatArray
+from strudel.algebra.column_operands import one_circuit
+from strudel.circuits.circuit import starts
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.column_properties import (
+    as_deterministic_as,
+    made_deterministic,
+    why_not_deterministic,
 )
-from strudel.algebra.operands import one_model
-from strudel.circuits.builder import CircuitBuilder
-from strudel.circuits.circuit import Circuit, Edges, starts
-from strudel.circuits.evaluate import evaluate_log
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.reweigh import normalized
+from strudel.circuits.walks import first_node
 from strudel.errors import SizeLimitError
-from strudel.queries.arguments import variable_indices
-from strudel.tables.table_code import select_names
-from strudel.trees.vtree import Restriction, Vtree, restrict_vtree
+from strudel.queries.cells import joint_table
+from strudel.queries.given import Asked, find_columns
+from strudel.tables.evidence import nothing_known
+from strudel.trees.vtree import Restriction, restrict_vtree
 
 MAX_EDGES = 2**24
-MAX_TABLE = 10  # variables
+MAX_TABLE = 10  # columns
+BLOCK_TERMS = 2**21  # of products of weights, added up together
 
 
 def marginalize(
     p: Any, keep: Any, *, normalize: bool = False, max_edges: int = MAX_EDGES
-) -> Circuit:
-    """The distribution of some variables, the others summed out, as a circuit.
+) -> ColumnCircuit:
+    """The distribution of some columns, the others summed out, as a circuit.
 
     Parameters
     ----------
-    p : Circuit, Mixture or fitted estimator
-        In normal form. A mixture is taken as one circuit, whose root chooses the component.
-    keep : names or numbers of variables
-        They are the variables of the result, in this order.
+    p : Circuit or fitted estimator
+    keep : names or numbers of columns
+        They are the columns of the result, in this order.
     normalize : bool
         Whether the result adds up to 1. If not, it adds up to what `p` does.
     max_edges : int
@@ -56,10 +57,9 @@ def marginalize(
     Returns
     -------
     Circuit
-        In normal form, on the vtree of `p` without the other variables. In general it is not
-        deterministic: summing out a variable hides the choices that only it tells apart. With at
-        most ten variables it is a table if that is smaller: one edge per state, and so
-        deterministic.
+        On the vtree of `p` without the other columns. In general it is not deterministic: summing
+        out a column hides the choices that only it tells apart. With at most ten columns it is a
+        table if that is smaller: one edge per state, and so deterministic.
 
     Raises
     ------
@@ -72,196 +72,225 @@ def marginalize(
     >>> from strudel import log_likelihood
     >>> from strudel.circuits import figure_1_circuit
     >>> p = marginalize(figure_1_circuit(), ["X3", "X4"])
-    >>> p.feature_names
+    >>> p.columns.names
     ('X3', 'X4')
     >>> np.exp(log_likelihood(p, [[0, 0], [1, 0], [0, 1], [1, 1]])).round(4)
     array([0.12, 0.48, 0.28, 0.12])
     """
-    model = one_model(p, "marginalize")
-    circuit = model.to_circuit() if isinstance(model, Mixture) else model
-    kept = variable_indices(circuit, keep, "keep")
-    smaller = restrict_vtree(circuit.vtree, kept.tolist())
-    names = select_names(circuit.feature_names, kept.tolist())
-    log_theta, log_total = local_parameters(circuit)
-    if_zero = "p is zero everywhere, so its marginal cannot be normalised."
-    if log_total == -np.inf:
-        return zero_model(smaller.vtree, names, normalize, if_zero).component(0)
-    edges = _edges(circuit, log_theta, smaller, max_edges)
-    edges.log_weight[edges.parent == circuit.root] += log_total
-    found = normalize_weights(
-        *_renumbered(circuit, edges, kept, smaller, names),
-        np.zeros(1),
-        normalize=normalize,
-        if_zero=if_zero,
-    ).component(0)
-    if _table_size(found.vtree) <= found.n_edges and not found.is_deterministic:
-        return _as_table(found)
-    return found
+    circuit = one_circuit(p)
+    kept = find_columns(circuit, keep, "keep")
+    if normalize and circuit.log_total == -np.inf:
+        raise ValueError("p is zero everywhere, so its marginal cannot be normalised.")
+    found = without_others(circuit, kept, max_edges)
+    is_small = _table_size(found) <= found.n_edges * found.n_components
+    if is_small and why_not_deterministic(found) is not None:
+        found = _as_table(found)
+    return replace(found, log_total=0.0) if normalize else found
 
 
-class _Edges(NamedTuple):
-    """Edges as in a circuit, in any order of parents."""
-
-    parent: IntArray
-    left: IntArray
-    right: IntArray
-    log_weight: FloatArray
-
-
-def _edges(circuit: Circuit, log_theta: FloatArray, smaller: Restriction, max_edges: int) -> _Edges:
-    """The edges at the vtree nodes that stay, in the numbers of `circuit`.
-
-    Their parents are the nodes at the top above, each standing for what it becomes.
-    """
-    vtree, nodes = circuit.vtree, _Nodes(circuit, log_theta)
-    inner = smaller.origin[smaller.vtree.node_var == NONE]  # those that stay
-    below = np.stack([vtree.node_left[inner], vtree.node_right[inner]], axis=1)
-    found: list[_Edges] = []
-    n_edges = 0
-    for top in [vtree.root, *below.ravel().tolist()]:
-        stays = int(smaller.origin[smaller.number[top]])
-        if top == stays:
-            edges = nodes.edges(stays)
-        else:
-            mix = sparse.eye_array(len(nodes.at(top)), format="csr")
-            v = top
-            while v != stays:
-                left, right = int(vtree.node_left[v]), int(vtree.node_right[v])
-                child = left if smaller.number[left] != NONE else right
-                mix = _product(mix, nodes.step(v, child), max_edges)
-                v = child
-            edges = nodes.mixed_edges(top, stays, mix, max_edges)
-        n_edges += len(edges.parent)
-        _check_size(n_edges, max_edges)
-        found.append(edges)
-    return _Edges(*(np.concatenate(column) for column in zip(*found, strict=True)))
-
-
-class _Nodes:
-    """The nodes and edges of a circuit by vtree node."""
-
-    def __init__(self, circuit: Circuit, log_theta: FloatArray) -> None:
-        self.circuit, self.log_theta = circuit, log_theta
-        self.place = np.zeros(circuit.n_nodes, dtype=np.int64)  # among those of its vtree node
-        for v in range(circuit.vtree.n_nodes):
-            nodes = self.at(v)
-            self.place[nodes] = np.arange(len(nodes))
-
-    def at(self, v: int) -> IntArray:
-        """Its nodes; at a leaf the literals come first."""
-        first, sums = self.circuit.sums_by_vtree
-        var = self.circuit.vtree.node_var[v]
-        literals = np.array([2 * var, 2 * var + 1] if var != NONE else [], dtype=np.int32)
-        return np.concatenate([literals, sums[first[v] : first[v + 1]]])
-
-    def edges(self, v: int) -> _Edges:
-        """Its edges with positive weight."""
-        circuit = self.circuit
-        edges = circuit.vtree_edges(v)
-        edges = edges[self.log_theta[edges] > -np.inf]
-        return _Edges(
-            circuit.edge_parent[edges],
-            circuit.edge_left[edges],
-            circuit.edge_right[edges],
-            self.log_theta[edges],
-        )
-
-    def step(self, v: int, below: int) -> sparse.csr_array:
-        """How much every node at `v` weighs every node at a child of `v`, the other one being 1."""
-        edges = self.edges(v)
-        child = edges.left if below == self.circuit.vtree.node_left[v] else edges.right
-        return sparse.csr_array(
-            (np.exp(edges.log_weight), (self.place[edges.parent], self.place[child])),
-            shape=(len(self.at(v)), len(self.at(below))),
-        )
-
-    def mixed_edges(self, top: int, stays: int, mix: sparse.csr_array, max_edges: int) -> _Edges:
-        """The edges of mixtures of the nodes at `stays`, as edges of the nodes at `top`."""
-        parent, left, right, log_weight = self.edges(stays)
-        if self.circuit.vtree.node_var[stays] != NONE:  # a literal is a sum of one literal
-            literals = self.at(stays)[:2]
-            parent, left = np.concatenate([literals, parent]), np.concatenate([literals, left])
-            right, log_weight = np.append([NONE, NONE], right), np.append([0.0, 0.0], log_weight)
-        pairs, which = np.unique(np.stack([left, right]), axis=1, return_inverse=True)
-        share = sparse.csr_array(
-            (np.exp(log_weight), (self.place[parent], which)),
-            shape=(mix.shape[1], pairs.shape[1]),
-        )
-        mixed = _product(mix, share, max_edges).tocoo()
-        row, column = mixed.coords
-        return _Edges(self.at(top)[row], pairs[0][column], pairs[1][column], np.log(mixed.data))
-
-
-def _product(a: sparse.csr_array, b: sparse.csr_array, max_edges: int) -> sparse.csr_array:
-    """The product of two matrices, unless it may have too many entries."""
-    n_terms = int(np.diff(b.indptr).astype(np.int64)[a.indices].sum())
-    _check_size(min(n_terms, a.shape[0] * b.shape[1]), max_edges)
-    both = a @ b
-    both.eliminate_zeros()
-    return both
-
-
-def _check_size(n_edges: int, max_edges: int) -> None:
-    if n_edges > max_edges:
-        raise SizeLimitError(
-            f"marginalize may need {n_edges} edges, more than max_edges = {max_edges}.",
-            "Allow more with max_edges, or ask log_marginal, which needs no circuit.",
-            part="marginalize",
-        )
-
-
-def _renumbered(
-    circuit: Circuit,
-    edges: _Edges,
-    kept: AnyArray,
-    smaller: Restriction,
-    names: tuple[str, ...] | None,
-) -> tuple[Structure, FloatArray]:
-    """The structure of the edges, literals first, others in their order; and its weights."""
-    n_literals = 2 * len(kept)
-    sums = np.unique(edges.parent)
-    number = np.full(circuit.n_nodes + 1, NONE, dtype=np.int32)  # number[NONE] stays NONE
-    number[2 * kept], number[2 * kept + 1] = np.arange(n_literals).reshape(-1, 2).T
-    number[sums] = np.arange(n_literals, n_literals + len(sums))
-    sum_vtree = smaller.number[circuit.node_vtree[sums]]
-    node_vtree = np.concatenate([np.repeat(smaller.vtree.var_leaf, 2), sum_vtree])
-    order = np.argsort(edges.parent, kind="stable")
-    numbered = Edges(
-        starts(number[edges.parent], len(node_vtree)),
-        number[edges.left[order]],
-        number[edges.right[order]],
+def without_others(
+    circuit: ColumnCircuit, kept: Sequence[int], max_edges: int = MAX_EDGES
+) -> ColumnCircuit:
+    """The same distribution of some columns, with as many components."""
+    smaller = restrict_vtree(circuit.vtree, kept)
+    vtree, mixing = smaller.vtree, _Mixing(circuit, smaller, max_edges)
+    leaves = [mixing.leaves(v) for v in vtree.var_leaf.tolist()]
+    inner = np.flatnonzero(vtree.node_var == NONE).tolist()
+    mixes = [mixing.edges(v) for v in inner]
+    sums = [_runs(mix.node)[1] for mix in mixes]
+    nodes = [*(nodes for nodes, _ in leaves), *sums]
+    number = np.full(circuit.n_nodes, NONE, dtype=np.int32)
+    number[np.concatenate(nodes)] = np.arange(sum(map(len, nodes)))
+    n_leaves = sum(len(own) for own, _ in leaves)
+    node, below, weight = _joined(mixes, circuit.n_components)
+    left, right = np.divmod(below, circuit.n_nodes)
+    columns = circuit.columns
+    own = replace(
+        columns,
+        columns=tuple(columns[place] for place in kept),
+        left_out=(),
+        missingness=columns.missingness.without(
+            [name for place, name in enumerate(columns.names) if place not in kept]
+        ),
     )
-    structure = Structure(smaller.vtree, node_vtree, numbered, names)
-    return structure, edges.log_weight[order, np.newaxis]
+    with np.errstate(divide="ignore"):
+        made = ColumnCircuit(
+            own,
+            vtree,
+            np.repeat(np.arange(len(kept)), [len(own) for own, _ in leaves]),
+            np.log(
+                np.concatenate([table.reshape(-1, circuit.n_components) for _, table in leaves])
+            ),
+            np.repeat(np.array(inner, dtype=np.int32), [len(own) for own in sums]),
+            starts(number[node] - n_leaves, sum(map(len, sums))),
+            number[left],
+            number[right],
+            np.log(weight),
+            circuit.log_weight,
+            None if circuit.known is None else circuit.known[list(kept)],
+        )
+    found, _ = normalized(made)
+    if found is None or circuit.log_total == -np.inf:
+        return made.nothing()
+    found = replace(found, log_total=circuit.log_total)
+    return as_deterministic_as(found, circuit) if len(kept) == len(columns) else found
 
 
-def _table_size(vtree: Vtree) -> float:
-    """How many edges a table of all states has; infinite with one variable, or with too many."""
-    if not 1 < vtree.n_vars <= MAX_TABLE:
+class _Mixed(NamedTuple):
+    """Sums of what is below: `weight` `(n, k)` of `below` in `node`, sorted by both, each once."""
+
+    node: AnyArray
+    below: AnyArray
+    weight: FloatArray
+
+
+class _Mixing:
+    """What nodes become where columns go away, in the numbers of the circuit.
+
+    Below a vtree node that stays there may be some that go, down to the next one that stays. A node
+    at the top of these is a sum of nodes at the bottom.
+    """
+
+    def __init__(self, circuit: ColumnCircuit, smaller: Restriction, max_edges: int) -> None:
+        self.circuit, self.smaller, self.max_edges = circuit, smaller, max_edges
+        self.theta = np.exp(circuit.edge_log_theta)
+        vtree = circuit.vtree
+        self.tops = np.full(smaller.vtree.n_nodes, vtree.root)  # above each node that stays
+        for v in smaller.origin[smaller.vtree.node_var == NONE]:
+            for top in (vtree.node_left[v], vtree.node_right[v]):
+                self.tops[smaller.number[top]] = top
+
+    def leaves(self, v: int) -> tuple[AnyArray, FloatArray]:
+        """The nodes at the top of a leaf that stays, and their tables `(n_nodes, n_cells, k)`."""
+        stays = int(self.smaller.origin[v])
+        mix = self._bottom(v)
+        table = np.exp(self.circuit.leaf_table(int(self.circuit.vtree.node_var[stays])))
+        own = table[mix.below - first_node(self.circuit, stays)]
+        first, nodes = _runs(mix.node)
+        return nodes, np.add.reduceat(mix.weight[:, np.newaxis] * own, first)
+
+    def edges(self, v: int) -> _Mixed:
+        """The edges of the nodes at the top of an inner node that stays.
+
+        What is below them is the number of a pair of nodes, left * n_nodes + right.
+        """
+        circuit = self.circuit
+        pair = circuit.edge_left.astype(np.int64) * circuit.n_nodes + circuit.edge_right
+        return self._through(self._bottom(v), pair)
+
+    def _bottom(self, v: int) -> _Mixed:
+        """The nodes at the top as sums of the nodes at the vtree node that stays."""
+        circuit, vtree = self.circuit, self.circuit.vtree
+        at, stays = int(self.tops[v]), int(self.smaller.origin[v])
+        nodes = np.flatnonzero(circuit.node_vtree == at)
+        mix = _Mixed(nodes, nodes, np.ones((len(nodes), circuit.n_components)))
+        while at != stays:
+            left = int(vtree.node_left[at])
+            is_left = self.smaller.number[left] != NONE
+            mix = self._through(mix, circuit.edge_left if is_left else circuit.edge_right)
+            at = left if is_left else int(vtree.node_right[at])
+        return mix
+
+    def _through(self, mix: _Mixed, edge_below: AnyArray) -> _Mixed:
+        """Sums of sums as sums of what is below the edges of these."""
+        circuit, k = self.circuit, self.circuit.n_components
+        which = mix.below - circuit.n_leaves
+        width = np.diff(circuit.sum_edges)[which]
+        last = np.cumsum(width)
+        made = _joined([], k)
+        for block in np.split(np.arange(len(which)), _ends(last, max(1, BLOCK_TERMS // k))):
+            entry = np.repeat(block, width[block])
+            place = np.arange(len(entry)) + (last[block[0]] - width[block[0]])
+            edge = circuit.sum_edges[which[entry]] + place - (last - width)[entry]
+            weight = mix.weight[entry] * self.theta[edge]
+            more = _Mixed(mix.node[entry], edge_below[edge], weight)
+            made = _merged(_joined([made, more], k))
+            if len(made.node) > self.max_edges:
+                raise SizeLimitError(
+                    f"marginalize needs more than max_edges = {self.max_edges} edges.",
+                    "Allow more with max_edges, or ask log_marginal, which needs no circuit.",
+                    part="marginalize",
+                )
+        return made
+
+
+def _joined(mixes: Sequence[_Mixed], k: int) -> _Mixed:
+    none = np.zeros(0, dtype=np.int64)
+    nothing = _Mixed(none, none, np.zeros((0, k)))
+    return _Mixed(*map(np.concatenate, zip(nothing, *mixes, strict=True)))
+
+
+def _merged(mix: _Mixed) -> _Mixed:
+    """Sorted, and equal terms added up."""
+    order = np.lexsort((mix.below, mix.node))
+    node, below = mix.node[order], mix.below[order]
+    first = np.flatnonzero(np.diff(node, prepend=NONE) | np.diff(below, prepend=NONE))
+    return _Mixed(node[first], below[first], np.add.reduceat(mix.weight[order], first))
+
+
+def _runs(node: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Where each node begins among sorted ones, and the nodes."""
+    first = np.flatnonzero(np.diff(node, prepend=NONE))
+    return first, node[first]
+
+
+def _ends(last: AnyArray, n_terms: int) -> AnyArray:
+    """Where to cut terms that end at `last`, so that about so many are taken at a time."""
+    ends = np.unique(np.searchsorted(last, np.arange(n_terms, last[-1], n_terms), side="right"))
+    return ends[(ends > 0) & (ends < len(last))]
+
+
+def _table_size(circuit: ColumnCircuit) -> float:
+    """How many edges a table of all states has; infinite where it cannot stand for the circuit."""
+    vtree, n_columns = circuit.vtree, len(circuit.columns)
+    says_more = circuit.n_components > 1 and circuit.known is not None
+    if says_more or not 1 < n_columns <= MAX_TABLE:
         return np.inf
+    log_size = np.log([circuit.columns[place].n_cells for place in vtree.order])
+    ends = np.concatenate([[0.0], np.cumsum(log_size)])
     first, last = vtree.node_span
-    return float((2.0 ** (last - first))[vtree.node_var == NONE].sum())
+    return float(np.exp(ends[last] - ends[first])[vtree.node_var == NONE].sum())
 
 
-def _as_table(circuit: Circuit) -> Circuit:
-    """The same distribution as a sum over all states."""
-    vtree, builder = circuit.vtree, CircuitBuilder(circuit.vtree, circuit.feature_names)
-    states: list[list[int]] = []  # per vtree node a node for every state, the last leaf fastest
+def _as_table(circuit: ColumnCircuit) -> ColumnCircuit:
+    """The same distribution as a sum over all states: a leaf per cell, a sum per state below."""
+    vtree, columns = circuit.vtree, circuit.columns
+    sizes = [column.n_cells for column in columns]
+    asked = Asked(circuit, nothing_known(columns))
+    logs, _ = joint_table(asked, range(len(columns)), "marginalize", math.prod(sizes))
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    states: list[AnyArray] = []  # per vtree node a node for every state, the last leaf fastest
+    sum_vtree: list[int] = []
+    edges: list[AnyArray] = []
     for v in range(vtree.n_nodes):
-        var = int(vtree.node_var[v])
-        if var != NONE:
-            states.append([builder.literal(var, 0), builder.literal(var, 1)])
+        place = int(vtree.node_var[v])
+        if place != NONE:
+            states.append(np.arange(ends[place], ends[place + 1]))
             continue
-        pairs = list(product(states[vtree.node_left[v]], states[vtree.node_right[v]]))
-        if v != vtree.root:
-            states.append([builder.add_sum([(*pair, 1.0)]) for pair in pairs])
-    rows = np.empty((len(pairs), circuit.n_vars))
-    rows[:, vtree.order] = list(product((0.0, 1.0), repeat=circuit.n_vars))
-    log_p = evaluate_log(circuit, rows)
-    is_possible = log_p > -np.inf
-    root = builder.add_sum((*pairs[state], 1.0) for state in np.flatnonzero(is_possible))
-    table = builder.build(root)
-    log_theta = table.edge_log_theta.copy()
-    # Not by the builder, which takes numbers: the total may be too small or large for one.
-    log_theta[table.node_edges[table.root] :] = log_p[is_possible]
-    return table.with_parameters(log_theta)
+        left, right = states[vtree.node_left[v]], states[vtree.node_right[v]]
+        edges.append(np.stack([np.repeat(left, len(right)), np.tile(right, len(left))]))
+        n_sums = edges[-1].shape[1] if v != vtree.root else 1
+        states.append(int(ends[-1]) + len(sum_vtree) + np.arange(n_sums))
+        sum_vtree += [v] * n_sums
+    n_states = edges[-1].shape[1]
+    edge_left, edge_right = np.hstack(edges)
+    log_theta = np.zeros((len(edge_left), 1))
+    log_theta[-n_states:, 0] = logs.transpose(vtree.order).ravel()
+    with np.errstate(divide="ignore"):
+        cells = [np.log(np.eye(size)).ravel() for size in sizes]
+    made = ColumnCircuit(
+        columns,
+        vtree,
+        np.repeat(np.arange(len(sizes)), sizes),
+        np.concatenate(cells)[:, np.newaxis],
+        np.array(sum_vtree, dtype=np.int32),
+        np.append(np.arange(len(sum_vtree)), len(edge_left)),
+        edge_left,
+        edge_right,
+        log_theta,
+        np.zeros(1),
+        circuit.known,
+    )
+    found, _ = normalized(made_deterministic(made))
+    assert found is not None  # it was not zero
+    return replace(found, log_total=circuit.log_total)

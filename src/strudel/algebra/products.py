@@ -1,37 +1,37 @@
 """Products, powers and quotients of circuits on one vtree, as circuits again.
 
-In:  circuits or mixtures in normal form.
-Out: a `Circuit` in normal form on the same vtree. Its sums add up to 1, except the root, which
-     holds the total unless the result is normalised. A product of mixtures is a `Mixture`, with one
-     component per pair of theirs on one structure.
+In:  circuits over the same columns.
+Out: a circuit on the same vtree. Its sums and leaves add up to 1, and `log_total` says to what it
+     adds up, unless it is normalised. A product of mixtures has one component per pair of theirs.
+
+Numbers and dates are multiplied by the probabilities of their cells.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.algebra.normalize_weights import Structure, normalize_weights, zero_model
-from strudel.algebra.operands import Columns, columns_of, need_single, one_model, two_models
-from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.fingerprints import fingerprint_of_weights
-from strudel.circuits.mixture import Mixture
-from strudel.errors import SizeLimitError
-from strudel.queries.model import Model
-
-MAX_PARAMETERS = 2**27  # of a product of mixtures: 1 GB
+from strudel.algebra.column_operands import need_single, one_circuit, two_circuits
+from strudel.algebra.divergences import is_covered
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.column_properties import as_deterministic_as
+from strudel.circuits.products import MAX_PAIRS, Pairs, product
+from strudel.circuits.reweigh import normalized
 
 
-def multiply(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS) -> Model:
+def multiply(
+    p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS
+) -> ColumnCircuit:
     """The product ``p(x) q(x)`` as a circuit.
 
     Parameters
     ----------
-    p, q : Circuit, Mixture or fitted estimator
-        In normal form on one vtree.
+    p, q : Circuit or fitted estimator
+        Over the same columns, on one vtree.
     normalize : bool
         Whether the result adds up to 1. If not, it adds up to `inner_product(p, q)`, whose log is
         `log_marginal` of a row with no known value.
@@ -40,10 +40,9 @@ def multiply(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PA
 
     Returns
     -------
-    Circuit or Mixture
-        In normal form on the same vtree, with at most one edge per pair of edges; deterministic if
-        both are. Of mixtures, a mixture with a component for each pair of components; where it does
-        not add up to 1, its components do not.
+    Circuit
+        On the same vtree, with at most one edge per pair of edges; deterministic if both are. Of
+        mixtures, one with a component for each pair of components.
 
     Raises
     ------
@@ -58,25 +57,22 @@ def multiply(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PA
     >>> np.exp(log_likelihood(multiply(p, p), [[1, 0, 1, 0]]) / 2).round(4)
     array([0.0192])
     """
-    first, second = (columns_of(model) for model in two_models(p, q, "multiply"))
-    pairs = find_pairs(first.structure, second.structure, "multiply", max_pairs)
-    return _combine(
-        first,
-        second,
-        pairs,
+    first, second = two_circuits(p, q, "multiply")
+    return _result(
+        product(first, second, max_pairs),
         normalize,
         "The product of p and q is zero everywhere, so it cannot be normalised: no row is possible "
         "under both.",
     )
 
 
-def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS) -> Model:
+def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS) -> ColumnCircuit:
     """The quotient ``p(x) / q(x)`` as a circuit, zero where `p` is zero.
 
     Parameters
     ----------
-    p, q : Circuit, Mixture or fitted estimator
-        In normal form on one vtree; `q` one deterministic circuit.
+    p, q : Circuit or fitted estimator
+        Over the same columns, on one vtree; `q` one deterministic circuit.
     normalize : bool
         Whether the result adds up to 1.
     max_pairs : int
@@ -84,9 +80,9 @@ def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIR
 
     Returns
     -------
-    Circuit or Mixture
-        In normal form on the same vtree; deterministic if `p` is, and a mixture if `p` is. Where
-        both are zero, 0 / 0, it is zero.
+    Circuit
+        On the same vtree, with the components of `p`; deterministic if `p` is. Where both are zero,
+        0 / 0, it is zero.
 
     Raises
     ------
@@ -102,31 +98,28 @@ def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIR
     >>> np.exp(log_likelihood(divide(p, coins), [[1, 0, 1, 0]])).round(4)  # 16 times 0.0192
     array([0.3072])
     """
-    numerator, denominator = two_models(p, q, "divide")
-    first = columns_of(numerator)
-    second = columns_of(need_single(denominator, "divide inverts q", "inverse"))
-    pairs = find_pairs(first.structure, second.structure, "divide", max_pairs)
-    if not is_model_covered(numerator, first.structure, pairs):
+    first, second = two_circuits(p, q, "divide")
+    need_single(second, "divide inverts q", "inverse")
+    pairs = Pairs(first, second, max_pairs, "divide")
+    if not is_covered(first, pairs):
         raise ValueError(
             "p cannot be divided by q: q is zero on a row where p is not. Where both are zero the "
             "quotient is zero; condition p on what is possible under q first."
         )
-    return _combine(
-        first,
-        second._replace(edge_log_theta=-second.edge_log_theta),
-        pairs,
+    return _result(
+        pairs.product(first, power_of(second, -1.0)),
         normalize,
         "The quotient is zero everywhere, as p is, so it cannot be normalised.",
     )
 
 
-def power(p: Any, a: float, *, normalize: bool = False) -> Circuit:
+def power(p: Any, a: float, *, normalize: bool = False) -> ColumnCircuit:
     """The power ``p(x) ** a`` as a circuit, zero where `p` is zero.
 
     Parameters
     ----------
     p : Circuit or fitted estimator
-        Deterministic and in normal form.
+        Deterministic.
     a : float
         Any finite number. Where `p` is positive, zero gives 1 and a negative number the inverse.
     normalize : bool
@@ -139,100 +132,46 @@ def power(p: Any, a: float, *, normalize: bool = False) -> Circuit:
 
     Examples
     --------
-    >>> from strudel import most_probable_state
+    >>> from strudel import log_likelihood
     >>> from strudel.circuits import figure_1_circuit
     >>> p = figure_1_circuit()
     >>> cold = power(p, 8, normalize=True)  # nearly all on the most probable state
-    >>> [float(np.exp(most_probable_state(model)[1]).round(4)) for model in (p, cold)]
-    [0.2592, 0.9617]
+    >>> [np.exp(log_likelihood(model, [[0, 1, 1, 0]])).round(4) for model in (p, cold)]
+    [array([0.2592]), array([0.9617])]
     """
-    model = one_model(p, "power")
+    circuit = one_circuit(p)
     if not np.isfinite(a):
         raise ValueError(f"a must be a finite number, but is {a}.")
-    circuit = need_single(
-        model,
-        "power takes a power of p",
-        "power",
-        " For whole exponents, multiply it with itself.",
+    hint = " For whole exponents, multiply it with itself."
+    need_single(circuit, "power takes a power of p", "power", hint)
+    return _result(
+        power_of(circuit, a),
+        normalize,
+        "p is zero everywhere, and so is its power, which cannot be normalised.",
     )
-    log_theta = circuit.edge_log_theta
-    is_possible = log_theta > -np.inf
-    scaled = np.where(is_possible, a * np.where(is_possible, log_theta, 0.0), -np.inf)
-    if_zero = "p is zero everywhere, and so is its power, which cannot be normalised."
-    return normalize_weights(
-        Structure.of(circuit),
-        scaled[:, np.newaxis],
-        np.zeros(1),
-        normalize=normalize,
-        if_zero=if_zero,
-    ).component(0)
 
 
-def edge_weights(pairs: Pairs, p_log_weight: FloatArray, q_log_weight: FloatArray) -> FloatArray:
-    """Log-weights of the edges of a product, from those of either circuit."""
-    # A bare literal has weight 1; see `Pairs.edge_p`.
-    weight: FloatArray = np.append(p_log_weight, 0.0)[pairs.edge_p]
-    return weight + np.append(q_log_weight, 0.0)[pairs.edge_q]
+def power_of(circuit: ColumnCircuit, a: float) -> ColumnCircuit:
+    """The power of one deterministic circuit, not normalised."""
+
+    def scaled(logs: FloatArray) -> FloatArray:
+        is_possible = logs > -np.inf
+        return np.where(is_possible, a * np.where(is_possible, logs, 0.0), -np.inf)
+
+    made = replace(
+        circuit,
+        leaf_log_p=scaled(circuit.leaf_log_p),
+        edge_log_theta=scaled(circuit.edge_log_theta),
+        log_total=float(scaled(np.array(circuit.log_total))),
+    )
+    return as_deterministic_as(made, circuit)
 
 
-def _combine(p: Columns, q: Columns, pairs: Pairs, normalize: bool, if_zero: str) -> Model:
-    """The circuit or mixture over pairs with the weights of either side."""
-    like = p.structure
-    n_columns = len(p.log_weight) * len(q.log_weight)
-    if len(pairs.pair_p) == 0:
-        found = zero_model(like.vtree, like.feature_names, normalize, if_zero)
-    elif n_columns * len(pairs.edge_p) > MAX_PARAMETERS:
-        raise SizeLimitError(
-            f"A product of {len(p.log_weight)} and {len(q.log_weight)} components has {n_columns} "
-            f"of them with {len(pairs.edge_p)} edges each, more than {MAX_PARAMETERS} parameters "
-            "in all.",
-            "Multiply fewer components.",
-            part="components",
-        )
-    else:
-        columns = [
-            edge_weights(pairs, mine, theirs)
-            for mine in p.edge_log_theta.T
-            for theirs in q.edge_log_theta.T
-        ]
-        found = normalize_weights(
-            product_structure(like, pairs),
-            np.stack(columns, axis=1),
-            np.add.outer(p.log_weight, q.log_weight).ravel(),
-            normalize=normalize,
-            if_zero=if_zero,
-        )
-    return found.component(0) if n_columns == 1 else found
-
-
-def product_structure(p: Circuit, pairs: Pairs) -> Structure:
-    """The structure over pairs, with the names of `p`."""
-    node_vtree = np.concatenate([p.node_vtree[: 2 * p.n_vars], p.node_vtree[pairs.pair_p]])
-    return Structure(p.vtree, node_vtree, pairs.edges, p.feature_names)
-
-
-def is_covered(p: Circuit, pairs: Pairs) -> bool:
-    """Whether q, which must be deterministic, is positive on every row where `p` is.
-
-    A number cannot tell: the rows of p that q lacks may weigh 1e-20. So every edge of p with
-    positive weight gets a random whole number instead, and p is added up twice modulo a prime, over
-    all rows and over those that q also has. The two polynomials in these numbers differ if any row
-    is lacking, and if they differ, so do their values (`circuits/fingerprints.py`).
-    """
-    weight = np.random.default_rng(0).integers(1, 2**61 - 1, (p.n_edges + 1, 2), dtype=np.uint64)
-    weight[:-1][p.edge_log_theta == -np.inf] = 0
-    weight[-1] = 1  # of a bare literal
-    alone = fingerprint_of_weights(p.edges, weight[:-1])
-    if len(pairs.pair_p) == 0:
-        return alone == (0, 0)
-    return alone == fingerprint_of_weights(pairs.edges, weight[pairs.edge_p])
-
-
-def is_model_covered(p: Model, structure: Circuit, pairs: Pairs) -> bool:
-    """The same for a mixture on `structure`, which may be positive where no component is."""
-    is_all = is_covered(structure, pairs)
-    if is_all or not isinstance(p, Mixture):
-        return is_all
-    possible = np.flatnonzero(p.log_weight > -np.inf)
-    columns = p.edge_log_theta[:, possible].T
-    return all(is_covered(p.structure.with_parameters(column), pairs) for column in columns)
+def _result(made: ColumnCircuit, normalize: bool, if_zero: str) -> ColumnCircuit:
+    """The circuit with its total in `log_total`, or normalised; if it cannot be, that raises."""
+    found, log_total = normalized(made)
+    if found is not None:
+        return found if normalize else replace(found, log_total=log_total)
+    if normalize:
+        raise ValueError(if_zero)
+    return made.nothing()

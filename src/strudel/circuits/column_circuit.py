@@ -114,6 +114,11 @@ class ColumnCircuit(Shown):
         return starts(self.sum_vtree, self.vtree.n_nodes)
 
     @cached_property
+    def node_edges(self) -> IntArray:
+        """Edges of node n are ``node_edges[n]:node_edges[n + 1]``; a leaf has none."""
+        return np.concatenate([np.zeros(self.n_leaves, dtype=np.int32), self.sum_edges])
+
+    @cached_property
     def edge_sum(self) -> IntArray:
         """The sum that every edge leaves."""
         return np.repeat(np.arange(len(self.sum_vtree), dtype=np.int32), np.diff(self.sum_edges))

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel._types import NONE, AnyArray
+from strudel._numba import kernel
+from strudel._types import NONE, AnyArray, IntArray
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.walks import edges_at, first_node
-
-BLOCK_PAIRS = 2**24  # of edges that are looked at a time
 
 
 def why_not_deterministic(circuit: ColumnCircuit) -> str | None:
@@ -45,54 +44,66 @@ def is_known_deterministic(circuit: ColumnCircuit) -> bool:
     return circuit.__dict__.get("_overlap", "not known") is None
 
 
+def as_deterministic_as(made: ColumnCircuit, *sources: ColumnCircuit) -> ColumnCircuit:
+    """A circuit that chooses no more freely than its sources, which may be known as such."""
+    return made_deterministic(made) if all(map(is_known_deterministic, sources)) else made
+
+
 def _find_overlap(circuit: ColumnCircuit) -> str | None:
-    overlapping = np.flatnonzero(overlapping_sums(circuit))
-    if not len(overlapping):
+    _, is_open = overlaps(circuit)
+    if not is_open.any():
         return None
-    return f"some row satisfies two edges of sum node {circuit.n_leaves + overlapping[0]}"
+    node = circuit.n_leaves + int(np.argmax(is_open))
+    return f"some row satisfies two edges of sum node {node}"
 
 
-def overlapping_sums(circuit: ColumnCircuit, is_hidden: AnyArray | None = None) -> AnyArray:
-    """Whether some row satisfies two edges of each sum, or two rows that differ in hidden columns.
+def overlaps(
+    circuit: ColumnCircuit, is_hidden: AnyArray | None = None
+) -> tuple[list[AnyArray], AnyArray]:
+    """Per vtree node, which of its nodes some row satisfies together `(n_nodes, n_nodes)`.
 
-    Without hidden columns it stops at the first vtree node that has one.
+    Also of which sums it satisfies two edges `(n_sums,)`; or two rows do that differ in hidden
+    columns only.
     """
     vtree = circuit.vtree
-    overlaps: list[AnyArray] = []
-    is_twice = np.zeros(len(circuit.sum_vtree), dtype=bool)
+    found: list[AnyArray] = []
+    is_open = np.zeros(len(circuit.sum_vtree), dtype=bool)
     for v in range(vtree.n_nodes):
         place = int(vtree.node_var[v])
         if place != NONE:
             holds: AnyArray = np.any(circuit.leaf_table(place) > -np.inf, axis=2) * 1.0
             if is_hidden is not None and is_hidden[place]:
                 holds = holds.max(axis=1, keepdims=True)
-            overlaps.append(holds @ holds.T > 0.0)
+            found.append(holds @ holds.T > 0.0)
             continue
         edges, first = edges_at(circuit, v)
-        is_live: AnyArray = np.any(circuit.edge_log_theta[edges] > -np.inf, axis=1)
-        owner = circuit.edge_sum[edges] - circuit.vtree_sums[v]
-        sides = []
-        for child, side in (
-            (circuit.edge_left, vtree.node_left),
-            (circuit.edge_right, vtree.node_right),
-        ):
-            below = int(side[v])
-            sides.append((child[edges] - first_node(circuit, below), overlaps[below]))
-        n_edges, n_sums = len(owner), len(first)
-        found = np.zeros((n_sums, n_sums), dtype=bool)
-        step = max(1, BLOCK_PAIRS // max(n_edges, 1))
-        for start in range(0, n_edges, step):
-            rows = np.arange(start, min(start + step, n_edges))
-            both = is_live[rows, np.newaxis] & is_live
-            for child, overlap in sides:
-                both &= overlap[np.ix_(child[rows], child)]
-            both[np.arange(len(rows)), rows] = False
-            at, other = np.nonzero(both)
-            own, theirs = owner[rows[at]], owner[other]
-            is_twice[circuit.vtree_sums[v] + own[own == theirs]] = True
-            found[own, theirs] = True
-        if is_hidden is None and is_twice.any():
-            break
-        np.fill_diagonal(found, True)
-        overlaps.append(found)
-    return is_twice
+        is_live = np.flatnonzero(np.any(circuit.edge_log_theta[edges] > -np.inf, axis=1))
+        l, r = int(vtree.node_left[v]), int(vtree.node_right[v])
+        left = circuit.edge_left[edges][is_live] - first_node(circuit, l)
+        right = circuit.edge_right[edges][is_live] - first_node(circuit, r)
+        owner = (circuit.edge_sum[edges] - circuit.vtree_sums[v])[is_live]
+        own: AnyArray = np.eye(len(first), dtype=bool)
+        twice: AnyArray = np.zeros(len(first), dtype=bool)
+        _overlaps(left, right, owner, found[l], found[r], own, twice)
+        is_open[circuit.vtree_sums[v] : circuit.vtree_sums[v + 1]] = twice
+        found.append(own)
+    return found, is_open
+
+
+@kernel
+def _overlaps(
+    edge_left: IntArray,
+    edge_right: IntArray,
+    owner: IntArray,
+    left: AnyArray,
+    right: AnyArray,
+    own: AnyArray,
+    is_open: AnyArray,
+) -> None:
+    """Fill which sums of one vtree node overlap, and which have two edges that do."""
+    for e in range(len(owner)):
+        of_left, of_right = left[edge_left[e]], right[edge_right[e]]
+        for f in range(e):
+            if of_left[edge_left[f]] and of_right[edge_right[f]]:
+                own[owner[e], owner[f]] = own[owner[f], owner[e]] = True
+                is_open[owner[e]] |= owner[e] == owner[f]

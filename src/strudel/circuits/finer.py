@@ -14,6 +14,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.column_properties import as_deterministic_as
 from strudel.tables.column import Column, bound_text
 from strudel.tables.density import CellDistribution
 
@@ -34,7 +35,8 @@ def with_edges(circuit: ColumnCircuit, edges: Mapping[int, Iterable[float]]) -> 
     if not is_changed:
         return circuit
     own = replace(circuit.columns, columns=tuple(columns))
-    return replace(circuit, columns=own, leaf_log_p=np.concatenate(logs))
+    made = replace(circuit, columns=own, leaf_log_p=np.concatenate(logs))
+    return as_deterministic_as(made, circuit)
 
 
 def finer_column(column: Column, new: Iterable[float]) -> tuple[Column, AnyArray, FloatArray]:

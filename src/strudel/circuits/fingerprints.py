@@ -12,35 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._numba import kernel
-from strudel._types import NONE, WordArray
-from strudel.circuits.circuit import Edges
 
 PRIME = np.uint64(2**61 - 1)
 LOW_31 = np.uint64(2**31 - 1)
 LOW_30 = np.uint64(2**30 - 1)
 BITS_1, BITS_30, BITS_31, BITS_61 = (np.uint64(bits) for bits in (1, 30, 31, 61))
-
-
-def fingerprint_of_weights(edges: Edges, edge_weight: WordArray) -> tuple[int, int]:
-    """The fingerprint of the last node, with numbers `(n_edges, 2)` on edges and 1 on literals."""
-    is_literal = np.diff(edges.node_edges) == 0
-    print_of = np.repeat(is_literal.astype(np.uint64)[:, np.newaxis], 2, axis=1)
-    _fingerprints(edges, edge_weight, print_of)
-    return int(print_of[-1, 0]), int(print_of[-1, 1])
-
-
-@kernel
-def _fingerprints(edges: Edges, edge_weight: WordArray, print_of: WordArray) -> None:
-    """Fill the lines of the sums, given those of the literals."""
-    node_edges, edge_left, edge_right = edges
-    for n in range(len(print_of)):
-        for e in range(node_edges[n], node_edges[n + 1]):
-            for i in range(2):
-                below = print_of[edge_left[e], i]
-                if edge_right[e] != NONE:
-                    below = times(below, print_of[edge_right[e], i])
-                below = times(below, edge_weight[e, i])
-                print_of[n, i] = plus(print_of[n, i], below)
 
 
 @kernel

@@ -106,8 +106,7 @@ def _folded(model: Mixture) -> ColumnCircuit:
     if code is None:
         names = names_of(model.n_vars, model.feature_names)
         columns = bit_columns(names, "pandas")
-        words = np.array([[0], [1]])
-        patterns = [Patterns([var], words, np.ones(2)) for var in range(model.n_vars)]
+        patterns = _each_a_column(model.n_vars)
     else:
         columns, patterns = columns_of_code(code), patterns_of(code)
         known = None if known is None else known[[own.start for own in code.columns]]
@@ -135,6 +134,14 @@ def patterns_of(code: TableCode) -> list[Patterns]:
     ]
 
 
+def fold_bits(circuit: Circuit, edge_log_weight: FloatArray) -> ColumnCircuit:
+    """A structure over 0/1 variables with weights `(n_edges, k)`, every variable a column."""
+    columns = bit_columns(names_of(circuit.n_vars, None))
+    k = edge_log_weight.shape[1]
+    even = np.full(k, -np.log(k))
+    return fold(circuit, edge_log_weight, even, columns, _each_a_column(circuit.n_vars))
+
+
 def bits_of(model: Circuit | Mixture, cells: AnyArray) -> AnyArray:
     """Rows of the 0/1 variables of a model that have these cells."""
     code = model.table_code
@@ -158,6 +165,11 @@ class Patterns(NamedTuple):
     variables: Sequence[int]
     bits: AnyArray  # (n_cells, n_variables)
     share: FloatArray  # (n_cells,) which part of what has these bits is the cell's
+
+
+def _each_a_column(n_vars: int) -> list[Patterns]:
+    words = np.array([[0], [1]])
+    return [Patterns([var], words, np.ones(2)) for var in range(n_vars)]
 
 
 class _Folding:

@@ -47,17 +47,19 @@ def normalized_columns(
         known = np.flatnonzero(~np.isnan(row))
         log_total[2 * known + (row[known] == 0.0)] = -np.inf
     log_theta = np.array(edge_log_weight, order="C")
-    _normalize(edges, 2 * n_vars, log_theta, log_total)
+    normalize_edges(edges, 2 * n_vars, log_theta, log_total)
     return log_theta, log_total[-1].copy()
 
 
 @kernel
-def _normalize(edges: Edges, n_literals: int, log_theta: FloatArray, log_total: FloatArray) -> None:
+def normalize_edges(
+    edges: Edges, n_leaves: int, log_theta: FloatArray, log_total: FloatArray
+) -> None:
     """Turn `log_theta` into parameters, children first, and fill `log_total` of the sums."""
     node_edges, edge_left, edge_right = edges
     k = log_theta.shape[1]
     largest, total = np.empty(k), np.empty(k)
-    for n in range(n_literals, len(log_total)):
+    for n in range(n_leaves, len(log_total)):
         largest[:] = -np.inf
         for e in range(node_edges[n], node_edges[n + 1]):
             for c in range(k):

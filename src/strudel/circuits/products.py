@@ -26,9 +26,13 @@ from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import starts
 from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.column_properties import as_deterministic_as
+from strudel.circuits.reweigh import log_shares
+from strudel.circuits.walks import log_sums
 from strudel.errors import SizeLimitError, in_the_middle
 
 MAX_PAIRS = 2**24  # of nodes, and of edges: about 1 GB
+MAX_PARAMETERS = 2**27  # of a product of several components: 1 GB
 # Pairs of edges compared, 1.8e8 a second on one core; counted, so that every machine stops alike.
 STEPS_PER_SECOND = 2**27
 DEAD = -2  # of a pair of nodes: no row satisfies both
@@ -43,16 +47,7 @@ def product(
 
     It is not normalised. Shares of known values are those of `p`.
     """
-    pairs = Pairs(p, q, max_pairs, query)
-    k_p, k_q = p.n_components, q.n_components
-    own, other = np.repeat(np.arange(k_p), k_q), np.tile(np.arange(k_q), k_p)
-    return pairs.circuit(
-        p.leaf_log_p[pairs.cell_p][:, own] + q.leaf_log_p[pairs.cell_q][:, other],
-        p.edge_log_theta[pairs.edge_p][:, own] + q.edge_log_theta[pairs.edge_q][:, other],
-        p.log_weight[own] + q.log_weight[other],
-        p.log_total + q.log_total,
-        None if p.known is None else p.known[:, own],
-    )
+    return Pairs(p, q, max_pairs, query).product(p, q)
 
 
 class Pairs:
@@ -91,6 +86,44 @@ class Pairs:
         """Whether each cell is possible in some component of both."""
         both: AnyArray = _side(self.p).is_cell[self.cell_p] & _side(self.q).is_cell[self.cell_q]
         return both.astype(bool)
+
+    def product(self, p: ColumnCircuit, q: ColumnCircuit) -> ColumnCircuit:
+        """The product, not normalised, of the two circuits or of others with the same zeros."""
+        k_p, k_q = p.n_components, q.n_components
+        n_each = len(self.edge_p) + len(self.cell_p)
+        if k_p * k_q * n_each > MAX_PARAMETERS:
+            raise SizeLimitError(
+                f"A product of {k_p} and {k_q} components has {k_p * k_q} of them with {n_each} "
+                f"edges and cells each, more than {MAX_PARAMETERS} parameters in all.",
+                "Multiply fewer components.",
+                part="components",
+            )
+        own, other = np.repeat(np.arange(k_p), k_q), np.tile(np.arange(k_q), k_p)
+        made = self.circuit(
+            p.leaf_log_p[self.cell_p][:, own] + q.leaf_log_p[self.cell_q][:, other],
+            p.edge_log_theta[self.edge_p][:, own] + q.edge_log_theta[self.edge_q][:, other],
+            p.log_weight[own] + q.log_weight[other],
+            p.log_total + q.log_total,
+            None if p.known is None else p.known[:, own],
+        )
+        return as_deterministic_as(made, p, q)
+
+    def log_values(self, edge_logs: FloatArray, cell_logs: FloatArray) -> FloatArray:
+        """What the pairs of nodes add up to with weights of edges and cells, `(n_pairs, k)`."""
+        value = np.empty((len(self), edge_logs.shape[1]))
+        value[self.leaves] = log_sums(cell_logs, self.leaf_first[:-1])
+        _fill_logs(self.node_edges, self.edge_left, self.edge_right, edge_logs, value)
+        return value
+
+    def normalized(
+        self, edge_logs: FloatArray, cell_logs: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Weights of edges and cells with which every sum and leaf adds up to one."""
+        value = self.log_values(edge_logs, cell_logs)
+        terms = edge_logs + value[self.edge_left] + value[self.edge_right]
+        leaf_totals = np.repeat(value[self.leaves], np.diff(self.leaf_first), axis=0)
+        edge_totals = np.repeat(value, np.diff(self.node_edges), axis=0)
+        return log_shares(terms, edge_totals), log_shares(cell_logs, leaf_totals)
 
     def circuit(
         self,
@@ -151,6 +184,38 @@ class Pairs:
         ends = np.cumsum(width)
         shift = np.repeat(self.leaf_first[leaf_order] - ends + width, width)
         return np.arange(len(shift)) + shift
+
+
+@kernel
+def _fill_logs(
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    log_theta: FloatArray,
+    value: FloatArray,
+) -> None:
+    """Fill the log-values of the sums, given those of the leaves."""
+    k = value.shape[1]
+    total = np.empty(k)
+    for n in range(len(value)):
+        start, stop = node_edges[n], node_edges[n + 1]
+        # The largest product first: one exp per product and one log per sum, none for one product.
+        for e in range(start, stop):
+            for c in range(k):
+                log_p = log_theta[e, c] + value[edge_left[e], c] + value[edge_right[e], c]
+                if e == start or log_p > value[n, c]:
+                    value[n, c] = log_p
+        if stop - start <= 1:
+            continue
+        total[:] = 0.0
+        for e in range(start, stop):
+            for c in range(k):
+                log_p = log_theta[e, c] + value[edge_left[e], c] + value[edge_right[e], c]
+                if log_p != -np.inf:
+                    total[c] += np.exp(log_p - value[n, c])
+        for c in range(k):
+            if value[n, c] != -np.inf:
+                value[n, c] += np.log(total[c])
 
 
 class _Side(NamedTuple):
@@ -225,8 +290,7 @@ def _made_side(circuit: ColumnCircuit) -> _Side:
     np.bitwise_or.at(node_cells, (owner, fields.word[own]), one << bit.astype(np.uint64))
     is_edge = np.any(circuit.edge_log_theta > -np.inf, axis=1).astype(np.uint8)
     edge_cells = np.zeros((circuit.n_edges, n_words), dtype=np.uint64)
-    no_edges = np.zeros(n_leaves, dtype=np.int32)
-    node_edges = np.concatenate([no_edges, circuit.sum_edges])
+    node_edges = circuit.node_edges
     _fill_cells(
         n_leaves, node_edges, circuit.edge_left, circuit.edge_right, is_edge, node_cells, edge_cells
     )

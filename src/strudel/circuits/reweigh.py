@@ -7,14 +7,18 @@ Out: the circuit that is normalised, and the log of what it added up to; without
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
-from strudel._types import NONE, AnyArray, FloatArray
+from strudel._numba import kernel
+from strudel._types import AnyArray, FloatArray, IntArray
+from strudel.circuits.circuit import Edges
 from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.walks import edge_values, edges_at, up
+from strudel.circuits.column_properties import as_deterministic_as
+from strudel.circuits.normalization import normalize_edges
+from strudel.circuits.walks import log_sums
 from strudel.tables.evidence import Evidence
+from strudel.tables.schema import Columns
 
 
 def given_row(
@@ -26,6 +30,8 @@ def given_row(
     """
     logs = circuit.leaf_log_p.copy()
     changed = np.flatnonzero(evidence.is_known()[row])
+    if not len(changed) and np.all(circuit.log_weight > -np.inf):
+        return replace(circuit, log_total=0.0) if circuit.log_total else circuit, circuit.log_total
     columns = list(circuit.columns)
     with np.errstate(divide="ignore"):
         for place in changed.tolist():
@@ -38,7 +44,7 @@ def given_row(
             first, last = circuit.leaf_first[circuit.column_leaves[place : place + 2]]
             logs[first:last] += np.tile(weights, (last - first) // n_cells)[:, np.newaxis]
     own = replace(circuit.columns, columns=tuple(columns))
-    return normalized(replace(circuit, columns=own, leaf_log_p=logs))
+    return _normalized(circuit, own, logs)
 
 
 def normalized(circuit: ColumnCircuit) -> tuple[ColumnCircuit | None, float]:
@@ -49,41 +55,39 @@ def normalized(circuit: ColumnCircuit) -> tuple[ColumnCircuit | None, float]:
     Components that add up to nothing are left out, and so are edges that no component takes; None
     if nothing is left.
     """
-    first = circuit.leaf_first
-    totals = log_sums(circuit.leaf_log_p, first[:-1])
-    values = up(circuit, _by_column(circuit, totals))
-    log_theta = np.empty_like(circuit.edge_log_theta)
-    for v in np.flatnonzero(circuit.vtree.node_var == NONE).tolist():
-        terms = edge_values(circuit, v, values)
-        edges, _ = edges_at(circuit, v)
-        own = values[v][circuit.edge_sum[edges] - circuit.vtree_sums[v]]
-        log_theta[edges] = _difference(terms, own)[:, 0]
-    log_weight = circuit.log_weight + values[circuit.vtree.root][-1, 0]
+    return _normalized(circuit, circuit.columns, circuit.leaf_log_p)
+
+
+def _normalized(
+    circuit: ColumnCircuit, columns: Columns, cell_logs: FloatArray
+) -> tuple[ColumnCircuit | None, float]:
+    first, n_leaves = circuit.leaf_first, circuit.n_leaves
+    totals = np.empty((circuit.n_nodes, circuit.n_components))
+    totals[:n_leaves] = log_sums(cell_logs, first[:-1])
+    log_theta = circuit.edge_log_theta.copy()
+    edges = Edges(circuit.node_edges, circuit.edge_left, circuit.edge_right)
+    normalize_edges(edges, n_leaves, log_theta, totals)
+    log_weight = circuit.log_weight + totals[-1]
     log_p = float(np.logaddexp.reduce(log_weight))
     if log_p == -np.inf:
         return None, log_p
-    leaf_log_p = _difference(circuit.leaf_log_p, np.repeat(totals, np.diff(first), axis=0))
-    made = replace(circuit, leaf_log_p=leaf_log_p, edge_log_theta=log_theta, log_total=0.0)
-    return pruned(made.with_weights(log_weight)), log_p + circuit.log_total
+    leaf_log_p = log_shares(cell_logs, np.repeat(totals[:n_leaves], np.diff(first), axis=0))
+    is_left = log_weight > -np.inf
+    if not is_left.all():
+        leaf_log_p, log_theta = leaf_log_p[:, is_left], log_theta[:, is_left]
+    made = replace(
+        circuit,
+        columns=columns,
+        leaf_log_p=leaf_log_p,
+        edge_log_theta=log_theta,
+        log_weight=log_weight[is_left] - log_p,
+        known=None if circuit.known is None else circuit.known[:, is_left],
+        log_total=0.0,
+    )
+    return as_deterministic_as(pruned(made), circuit), log_p + circuit.log_total
 
 
-def log_sums(logs: FloatArray, first: AnyArray) -> FloatArray:
-    """The logs of the sums over runs of rows that begin at `first`."""
-    top = np.maximum.reduceat(logs, first, axis=0)
-    top = np.where(top == -np.inf, 0.0, top)
-    widths = np.diff(np.append(first, len(logs)))
-    with np.errstate(divide="ignore"):
-        sums = np.add.reduceat(np.exp(logs - np.repeat(top, widths, axis=0)), first, axis=0)
-        return np.asarray(np.log(sums) + top)
-
-
-def _by_column(circuit: ColumnCircuit, leaf_logs: FloatArray) -> list[FloatArray]:
-    """Values of leaves, per column, as of one question."""
-    ends = circuit.column_leaves.tolist()
-    return [leaf_logs[a:b, np.newaxis] for a, b in pairwise(ends)]
-
-
-def _difference(logs: FloatArray, totals: FloatArray) -> FloatArray:
+def log_shares(logs: FloatArray, totals: FloatArray) -> FloatArray:
     """Logs less their totals; what adds up to nothing stays nothing."""
     with np.errstate(invalid="ignore"):
         return np.where(totals == -np.inf, -np.inf, logs - totals)
@@ -92,17 +96,10 @@ def _difference(logs: FloatArray, totals: FloatArray) -> FloatArray:
 def pruned(circuit: ColumnCircuit) -> ColumnCircuit:
     """The circuit without edges of no weight in any component, and without what none reaches."""
     is_edge: AnyArray = np.any(circuit.edge_log_theta > -np.inf, axis=1)
-    is_kept = np.zeros(circuit.n_nodes, dtype=bool)
-    is_kept[circuit.root] = True
-    for v in range(circuit.vtree.n_nodes - 1, -1, -1):
-        edges, _ = edges_at(circuit, v)
-        parent = circuit.n_leaves + circuit.edge_sum[edges]
-        is_edge[edges] &= is_kept[parent]
-        taken = np.flatnonzero(is_edge[edges]) + edges.start
-        is_kept[circuit.edge_left[taken]] = True
-        is_kept[circuit.edge_right[taken]] = True
-    if is_kept.all() and is_edge.all():
+    if is_edge.all():
         return circuit
+    is_kept = np.zeros(circuit.n_nodes, dtype=bool)
+    _keep_reached(circuit.node_edges, circuit.edge_left, circuit.edge_right, is_edge, is_kept)
     number = np.cumsum(is_kept, dtype=np.int32) - 1
     n_leaves = circuit.n_leaves
     is_leaf, is_sum = is_kept[:n_leaves], is_kept[n_leaves:]
@@ -117,6 +114,23 @@ def pruned(circuit: ColumnCircuit) -> ColumnCircuit:
         edge_right=number[circuit.edge_right[is_edge]],
         edge_log_theta=circuit.edge_log_theta[is_edge],
     )
+
+
+@kernel
+def _keep_reached(
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    is_edge: AnyArray,
+    is_kept: AnyArray,
+) -> None:
+    """Mark the nodes below the last one, and no edges of others."""
+    is_kept[-1] = True
+    for n in range(len(is_kept) - 1, -1, -1):
+        for e in range(node_edges[n], node_edges[n + 1]):
+            is_edge[e] &= is_kept[n]
+            if is_edge[e]:
+                is_kept[edge_left[e]] = is_kept[edge_right[e]] = True
 
 
 def side_by_side(circuit: ColumnCircuit) -> ColumnCircuit:

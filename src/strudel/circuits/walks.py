@@ -77,13 +77,18 @@ def _plain_rows(circuit: ColumnCircuit) -> LeafRows:
     is_plain = np.ones(len(log_value), dtype=bool)
     is_plain[last] = False
     log_value[is_plain] = circuit.leaf_log_p
-    top = np.maximum.reduceat(circuit.leaf_log_p, first, axis=0)
-    top[top == -np.inf] = 0.0
-    own = np.exp(circuit.leaf_log_p - np.repeat(top, np.diff(circuit.leaf_first), axis=0))
-    with np.errstate(divide="ignore"):
-        log_value[last] = np.log(np.add.reduceat(own, first, axis=0)) + top
+    log_value[last] = log_sums(circuit.leaf_log_p, first)
     is_plain[last] = True
     return LeafRows((first + np.arange(circuit.n_leaves)).astype(np.int32), log_value, is_plain)
+
+
+def log_sums(logs: FloatArray, first: AnyArray) -> FloatArray:
+    """The logs of the sums over runs of rows that begin at `first`."""
+    top = np.maximum.reduceat(logs, first, axis=0)
+    top[top == -np.inf] = 0.0
+    own = np.exp(logs - np.repeat(top, np.diff(np.append(first, len(logs))), axis=0))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.add.reduceat(own, first, axis=0)) + top)
 
 
 def _remembered(circuit: ColumnCircuit, name: str, make: Callable[[ColumnCircuit], Any]) -> Any:
@@ -288,7 +293,7 @@ def _plan(circuit: ColumnCircuit) -> Plan:
         circuit.vtree_sums,
         np.arange(n_leaves, n_leaves + n_sums, dtype=np.int32),
         circuit.sum_vtree,
-        np.concatenate([np.zeros(n_leaves, dtype=np.int32), circuit.sum_edges]),
+        circuit.node_edges,
         circuit.edge_left,
         circuit.edge_right,
     )

@@ -21,12 +21,14 @@ from strudel._compiling import NO_LIMIT, Clock
 from strudel._names import names_of
 from strudel._numba import use_threads
 from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.algebra.products import multiply
 from strudel.circuits.bit_likelihood import rows_log_likelihood
 from strudel.circuits.bit_probabilities import log_probabilities
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.fold import fold_bits, unfold
 from strudel.circuits.mixture import Mixture, Model
 from strudel.circuits.passes import UNKNOWN, decode, encode
+from strudel.circuits.products import product
+from strudel.circuits.reweigh import normalized
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import check_partial, check_sample_weight
 from strudel.learning.mixtures.boosting import fit_boosted_mixture
@@ -439,10 +441,12 @@ def restrict(circuit: Circuit, allowed: Circuit) -> Circuit:
     nodes at a vtree node, so the product has at most about twice the edges of the event. Splits
     only condition and copy: they never make a row possible.
     """
-    all_rows = circuit.with_parameters(np.zeros(circuit.n_edges))  # excludes nothing
-    both = multiply(all_rows, allowed, normalize=True)
-    assert isinstance(both, Circuit)  # of two circuits
-    return both
+    free, event = (fold_bits(one, np.zeros((one.n_edges, 1))) for one in (circuit, allowed))
+    both, _ = normalized(product(free, event))  # `free` excludes nothing
+    assert both is not None  # some row is allowed
+    return (
+        unfold(both, None).component(0).with_names(circuit.feature_names or allowed.feature_names)
+    )
 
 
 def check_satisfied(

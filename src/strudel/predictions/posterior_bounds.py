@@ -23,7 +23,7 @@ import numpy as np
 from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import overlapping_sums
+from strudel.circuits.column_properties import overlaps
 from strudel.circuits.reweigh import side_by_side
 from strudel.circuits.walks import edge_shares, edges_at, first_node, leaf_values_of, up
 from strudel.predictions.cell_codes import CellCodes
@@ -442,7 +442,7 @@ class _Decided:
         """Which sums have two edges that rows with the same known columns take."""
         key = is_hidden.tobytes()
         if key not in self._found:
-            self._found[key] = overlapping_sums(self._circuit, is_hidden)
+            _, self._found[key] = overlaps(self._circuit, is_hidden)
         return self._found[key]
 
 

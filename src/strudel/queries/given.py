@@ -25,6 +25,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.fold import folded, folded_classes
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.products import MAX_PAIRS
 from strudel.circuits.reweigh import normalized
 from strudel.circuits.walks import IMPOSSIBLE as IMPOSSIBLE
 from strudel.circuits.walks import raise_if_impossible as raise_if_impossible
@@ -91,6 +92,7 @@ def ask(
     about: Iterable[Any] | None = None,
     *,
     may_be_impossible: bool = False,
+    max_pairs: int = MAX_PAIRS,
 ) -> Asked:
     """The circuit and the evidence of a question.
 
@@ -103,7 +105,7 @@ def ask(
     )
     if event is None:
         return Asked(circuit, evidence)
-    found, log_p = remembered(circuit, event, lambda: given_event(circuit, event))
+    found, log_p = remembered(circuit, event, lambda: given_event(circuit, event, max_pairs))
     if found is None:
         raise NoValueError(f"The given event {IMPOSSIBLE}", "Give another one.", column="")
     about_event = frozenset(column_leaves(event, circuit.columns))

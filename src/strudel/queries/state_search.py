@@ -27,7 +27,7 @@ from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, Word
 from strudel.circuits.circuit import starts
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.column_properties import why_no_deterministic_components
-from strudel.circuits.reweigh import log_sums
+from strudel.circuits.walks import log_sums
 from strudel.queries.best_states import KBest, WeighedCells
 from strudel.tables.evidence import Evidence
 

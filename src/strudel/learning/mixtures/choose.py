@@ -25,12 +25,12 @@ import numpy as np
 
 from strudel._compiling import now
 from strudel._types import FloatArray
-from strudel.algebra.finer_structure import on_finer_structure
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.learning.mixtures.em import MixtureData, Runs, draw_bags, priors, train_runs
 from strudel.learning.mixtures.em_steps import Prior, log_mean
+from strudel.learning.mixtures.finer_structure import on_finer_structure
 from strudel.learning.options import COMPONENTS, FIRST_ROUNDS, ROUNDS, SPLITS, MixtureOptions, Round
 from strudel.learning.progress import MixtureHistory, offer
 

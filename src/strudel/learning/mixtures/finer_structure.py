@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel.algebra.pairs import find_pairs
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.fold import fold_bits
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.normalization import normalized_columns
+from strudel.circuits.products import Pairs
 
 SAME = 1e-9  # parameters that differ by less are the same, but for rounding
 
@@ -41,16 +41,22 @@ def on_finer_structure(mixture: Mixture, finer: Circuit) -> Mixture:
     """
     if mixture.structure is finer:
         return mixture
-    coarse, n_components = mixture.structure, mixture.n_components
-    fine, coarse = (one.with_parameters(np.zeros(one.n_edges)) for one in (finer, coarse))
-    pairs = find_pairs(fine, coarse, "on_finer_structure")
-    is_edge = pairs.edge_p < finer.n_edges  # others are bare literals
-    edge = pairs.edge_p[is_edge]
+    coarse = mixture.structure
+    number = np.log(np.arange(finer.n_edges) + 2.0)  # to know each edge again among edges and cells
+    fine, free = (
+        fold_bits(one, logs[:, np.newaxis])
+        for one, logs in ((finer, number), (coarse, np.zeros(coarse.n_edges)))
+    )
+    pairs = Pairs(fine, free, query="on_finer_structure")
+    weighed = fold_bits(coarse, mixture.edge_log_theta)
+    cells = np.where(pairs.is_common[:, np.newaxis], weighed.leaf_log_p[pairs.cell_q], -np.inf)
+    found = np.concatenate(pairs.normalized(weighed.edge_log_theta[pairs.edge_q], cells))
+    own = np.concatenate([fine.edge_log_theta[pairs.edge_p, 0], fine.leaf_log_p[pairs.cell_p, 0]])
+    edge = np.rint(np.exp(own)).astype(np.int64) - 2  # below zero: a literal, or what cannot be
+    found, edge = found[edge >= 0], edge[edge >= 0]
+    log_theta = np.empty((finer.n_edges, mixture.n_components))
     is_finer = np.array_equal(np.unique(edge), np.arange(finer.n_edges))
-    weight = np.vstack([mixture.edge_log_theta, np.zeros(n_components)])[pairs.edge_q]
-    log_theta = np.empty((finer.n_edges, n_components))
     if is_finer:
-        found = normalized_columns(pairs.edges, weight, finer.n_vars)[0][is_edge]
         log_theta[edge] = found
         is_finer = np.allclose(log_theta[edge], found, rtol=0.0, atol=SAME)
     if not is_finer:

@@ -6,10 +6,10 @@ import pytest
 import oracle
 from makers import columns_in_a_chain, rows_of_kinds
 from strudel import Mixture, Strudel
-from strudel.algebra.finer_structure import on_finer_structure
 from strudel.circuits.compile import compile_column_tree
 from strudel.circuits.mixture import as_mixture
 from strudel.data.bits import pack_columns
+from strudel.learning.mixtures.finer_structure import on_finer_structure
 from strudel.tables.column_codes import ColumnCode
 from strudel.trees.column_tree import learn_column_tree, strong_part
 
