@@ -23,10 +23,8 @@ KNOWN_WRONG = {
     "inside a cell": "A model given a bound inside a cell is over other 0/1 variables than before, "
     "and so cannot be compared with it.",
     "condition, given a number": "The density of a number that is known is NaN, not zero or one.",
-    "condition, given dicts": "One dict is asked for, but the error is about something else.",
     "sufficient_explanation of tree, given dicts": "One dict is asked for, but the error is about "
     "something else.",
-    "mutual_information of overlapping": "The error names a 0/1 variable where a column is meant.",
     "pooled category": "Rare categories share a cell: all of them are answered alike, and their "
     "shares of it are those of the rows at fit, whatever else is known.",
 }

@@ -41,6 +41,7 @@ from strudel import (
 from strudel._numba import use_threads
 from strudel.circuits import figure_1_circuit, walks
 from strudel.queries import (
+    cells,
     counting,
     covariance,
     event_probability,
@@ -238,7 +239,7 @@ def test_lanes_hold_the_parameters_of_the_components(k, rng):
 # Blocks and threads
 
 BLOCKS = [
-    (counting, "PARALLEL_WORK", 0),
+    (cells, "PARALLEL_WORK", 0),
     (counting, "BLOCK_VALUES", 1),
     (likelihood, "BLOCK_LOGS", 1),
     (event_probability, "BLOCK_LOGS", 1),

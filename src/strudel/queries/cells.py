@@ -7,18 +7,23 @@ Out: log-probabilities; how probable each component and each cell is; the joint 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
 from strudel._names import quote
-from strudel._types import AnyArray, FloatArray
+from strudel._numba import in_threads, kernel
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.passes import distinct_rows
+from strudel.circuits.passes import LANES, distinct_rows
+from strudel.circuits.reweigh import given_row
 from strudel.circuits.walks import (
     LeafRows,
     component_logs,
     component_logs_of,
+    edges_at,
+    first_node,
     leaf_flows,
     leaf_rows,
     rows_at_a_time,
@@ -29,6 +34,8 @@ from strudel.queries.given import Asked, component_posterior, log_mean
 from strudel.tables.evidence import Evidence
 
 BLOCK_LOGS = 2**22  # of rows and components, made at a time
+BLOCK_STATES = 2**25  # numbers in tables at most, as long as a column is left to set
+PARALLEL_WORK = 2**20  # multiplications at one vtree node that are worth waking threads for
 
 
 def log_probabilities(circuit: ColumnCircuit, evidence: Evidence) -> FloatArray:
@@ -113,10 +120,7 @@ def rest_probabilities(circuit: ColumnCircuit, evidence: Evidence) -> tuple[Floa
 def joint_table(
     asked: Asked, places: Sequence[int], query: str, max_states: int
 ) -> tuple[FloatArray, float]:
-    """The log-probability of all cells of the columns with what is given, and of that alone.
-
-    One walk up and one down for all cells of the others gives all of the largest column.
-    """
+    """The log-probability of all cells of the columns with what is given, and of that alone."""
     circuit, evidence = asked.circuit, asked.evidence
     shape = tuple(circuit.columns[place].n_cells for place in places)
     if math.prod(shape) > max_states:
@@ -130,16 +134,133 @@ def joint_table(
         raise ValueError(
             f"given must be one row, but has {len(evidence)}. Ask for one row at a time."
         )
-    log_given = float(log_probabilities(circuit, evidence)[0])
-    largest = int(np.argmax(shape))
-    others = [place for place in places if place != places[largest]]
-    rest = tuple(circuit.columns[place].n_cells for place in others)
-    n_rows = math.prod(rest)
-    cells = np.unravel_index(np.arange(n_rows), rest) if rest else ()
-    states = evidence.with_states(dict(zip(others, cells, strict=True)), n_rows)
-    log_p, [shares] = cell_probabilities(circuit, states, [places[largest]])
+    found, log_given = given_row(circuit, evidence)
+    if found is None:
+        return np.full(shape, -np.inf), log_given
     with np.errstate(divide="ignore"):
-        logs = np.log(np.nan_to_num(shares)) + np.where(
-            np.isnan(shares[:, :1]), 0.0, log_p[:, np.newaxis]
-        )
-    return np.moveaxis(logs.reshape(*rest, -1), -1, largest), log_given
+        return np.log(cell_table(found, places)) + log_given, log_given
+
+
+def cell_table(circuit: ColumnCircuit, places: Sequence[int]) -> FloatArray:
+    """The probability of all cells of some columns together, the others summed out.
+
+    The circuit adds up to one.
+    """
+    in_order = [place for place in circuit.vtree.order.tolist() if place in places]
+    leaves = {
+        place: np.exp(circuit.leaf_table(place)).transpose(0, 2, 1).copy() for place in in_order
+    }
+    tables = _tables(circuit, leaves)
+    shape = [circuit.columns[place].n_cells for place in in_order]
+    found = (np.exp(circuit.log_weight) @ tables).reshape(shape)
+    return np.asarray(found.transpose([in_order.index(place) for place in places]))
+
+
+def _tables(circuit: ColumnCircuit, leaves: dict[int, FloatArray]) -> FloatArray:
+    """The tables of the components, one cell of a column after another if they take much memory."""
+
+    def theta_at(v: int) -> FloatArray:
+        return np.exp(circuit.edge_log_theta[edges_at(circuit, v)[0]])
+
+    vtree, size = circuit.vtree, np.ones(circuit.vtree.n_nodes)
+    for place, table in leaves.items():
+        size[vtree.var_leaf[place]] = table.shape[2]
+    for v in np.flatnonzero(vtree.node_var == NONE).tolist():
+        size[v] = size[vtree.node_left[v]] * size[vtree.node_right[v]]
+    most = np.max(size * np.bincount(circuit.node_vtree, minlength=len(size)))
+    if most * circuit.n_components > BLOCK_STATES:
+        several = [place for place, table in leaves.items() if table.shape[2] > 1]
+        if several:
+            place, table = several[0], leaves[several[0]]
+            parts = [leaves | {place: table[:, :, [cell]]} for cell in range(table.shape[2])]
+            return np.hstack([_tables(circuit, part) for part in parts])
+    return distributions(circuit, theta_at, leaves, "states")
+
+
+def distributions(
+    circuit: ColumnCircuit,
+    theta_at: Callable[[int], FloatArray],
+    leaves: Mapping[int, FloatArray],
+    of: Literal["counts", "states"],
+) -> FloatArray:
+    """Distributions up the vtree: of the states of some columns, or of how many are counted.
+
+    The parameters of a vtree node's edges `(n_edges, n_sides)` add up to one in every sum, for each
+    of several rows and components; so do the vectors of leaves `(n_leaves, n_sides, size)` of the
+    columns asked about. Every node has a vector for what is below it, `(n_sides, size)` at the
+    root: a product combines those of its children, where numbers add up and states stand side by
+    side, and a sum averages the vectors of its edges. All is positive, so no digits are lost.
+    """
+    vtree = circuit.vtree
+    made: dict[int, FloatArray] = {}  # of the vtree nodes that have columns asked about
+    for v in range(vtree.n_nodes):
+        place = int(vtree.node_var[v])
+        if place != NONE:
+            if place in leaves:
+                made[v] = leaves[place]
+            continue
+        l, r = int(vtree.node_left[v]), int(vtree.node_right[v])
+        if l not in made and r not in made:
+            continue
+        (edges, first), shares = edges_at(circuit, v), theta_at(v)
+        nothing = np.ones((1, shares.shape[1], 1))  # where no column is asked about
+        sides = [
+            (made.pop(below), child[edges] - first_node(circuit, below))
+            if below in made
+            else (nothing, np.zeros(len(shares), dtype=np.int32))
+            for below, child in ((l, circuit.edge_left), (r, circuit.edge_right))
+        ]
+        (left, edge_left), (right, edge_right) = sides
+        n_left, n_right = left.shape[2], right.shape[2]
+        size, stride = (n_left + n_right - 1, 1) if of == "counts" else (n_left * n_right, n_right)
+        made[v] = np.zeros((len(first), shares.shape[1], size))
+        n_tasks = len(first) * -(-shares.shape[1] // LANES)
+        ends = np.append(first, len(shares))
+        how = (left, right, edge_left, edge_right, ends, shares, stride, made[v])
+        if len(shares) * n_left * right[0].size > PARALLEL_WORK:
+            in_threads(_average, n_tasks, *how)
+        else:
+            _average(0, n_tasks, *how)
+    root: FloatArray = made[vtree.root][-1]
+    return root
+
+
+@kernel
+def _average(
+    first: int,
+    last: int,
+    left: FloatArray,
+    right: FloatArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    sum_edges: IntArray,
+    shares: FloatArray,
+    stride: int,
+    out: FloatArray,
+) -> None:
+    """Fill `out` (n_sums, n_sides, size): entry ``i * stride + j`` is for entries i and j.
+
+    A task is a sum and LANES sides, which lie side by side in memory.
+    """
+    n_sides = out.shape[1]
+    n_blocks = -(-n_sides // LANES)
+    for task in range(first, last):
+        s, start = task // n_blocks, task % n_blocks * LANES
+        for e in range(sum_edges[s], sum_edges[s + 1]):
+            for b in range(start, min(start + LANES, n_sides)):
+                own, other = left[edge_left[e], b], right[edge_right[e], b]
+                if stride == 1 and len(own) > len(other):
+                    own, other = other, own  # the longer one in the inner loop
+                _add_product(own, other, stride, shares[e, b], out[s, b])
+
+
+@kernel
+def _add_product(
+    left: FloatArray, right: FloatArray, stride: int, share: float, out: FloatArray
+) -> None:
+    """Add a share of the products of all entries."""
+    for i in range(len(left)):
+        factor = share * left[i]
+        if factor != 0.0:
+            for j in range(len(right)):
+                out[i * stride + j] += factor * right[j]

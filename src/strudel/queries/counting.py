@@ -11,24 +11,18 @@ is positive and adds up to 1, so no digits are lost, whatever the evidence costs
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from strudel._numba import in_threads, kernel
-from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel._types import AnyArray, FloatArray
 from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.walks import (
-    edge_shares,
-    edges_at,
-    first_node,
-    leaf_rows,
-    leaf_values_of,
-    up,
-)
+from strudel.circuits.walks import edge_shares, leaf_rows, leaf_values_of, up
 from strudel.data.validation import slices
 from strudel.logic.column_classes import ONE, ZERO, Count
 from strudel.queries.by_block import lazily
+from strudel.queries.cells import distributions
 from strudel.queries.given import (
     ask,
     component_posterior,
@@ -41,7 +35,6 @@ from strudel.tables.evidence import Evidence
 from strudel.tables.schema import Columns
 
 BLOCK_VALUES = 2**24  # coefficients in memory at a time, as long as that leaves one row
-PARALLEL_WORK = 2**20  # multiplications at one vtree node that are worth waking threads for
 
 
 @lazily("given")
@@ -141,73 +134,12 @@ def counts_given(
             with np.errstate(invalid="ignore"):
                 shares = np.exp(np.stack([own[place] - every[place] for own in both], axis=-1))
             sides[place] = np.nan_to_num(shares).reshape(len(shares), -1, 2)
-        found = _polynomials(circuit, values, sides)
+        found = distributions(circuit, partial(_shares_at, circuit, values), sides, "counts")
         counts[part] = found.reshape(part.stop - part.start, k, -1)
     return logs, counts
 
 
-def _polynomials(
-    circuit: ColumnCircuit, values: list[FloatArray], sides: Mapping[int, FloatArray]
-) -> FloatArray:
-    """The polynomial of the root, `(n_rows * k, n_counted + 1)`, from those of leaves."""
-    vtree, n_side = circuit.vtree, values[0][0].size
-    made: dict[int, FloatArray] = {}
-    for v in range(vtree.n_nodes):
-        place = int(vtree.node_var[v])
-        if place != NONE:
-            made[v] = sides.get(place, np.ones((len(values[v]), n_side, 1)))
-            continue
-        l, r = int(vtree.node_left[v]), int(vtree.node_right[v])
-        left, right = made.pop(l), made.pop(r)
-        size = left.shape[2] + right.shape[2] - 1
-        if size == 1:
-            made[v] = np.ones((len(values[v]), n_side, 1))
-            continue
-        made[v] = np.zeros((len(values[v]), n_side, size))
-        edges, first = edges_at(circuit, v)
-        n_edges = edges.stop - edges.start
-        shares = edge_shares(circuit, v, values).reshape(n_edges, n_side)
-        how = (
-            left,
-            right,
-            circuit.edge_left[edges] - first_node(circuit, l),
-            circuit.edge_right[edges] - first_node(circuit, r),
-            np.append(first, n_edges),
-            shares,
-            made[v],
-        )
-        n_tasks = made[v].shape[0] * n_side
-        if n_edges * left.shape[2] * right[0].size > PARALLEL_WORK:
-            in_threads(_multiply, n_tasks, *how)
-        else:
-            _multiply(0, n_tasks, *how)
-    return made[vtree.root][-1]
-
-
-@kernel
-def _multiply(
-    first: int,
-    last: int,
-    left: FloatArray,
-    right: FloatArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    sum_edges: IntArray,
-    shares: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Fill `out` (n_sums, n_sides, size): for every sum the mean of its edges' products."""
-    n_sides = out.shape[1]
-    for task in range(first, last):
-        s, b = task // n_sides, task % n_sides
-        for e in range(sum_edges[s], sum_edges[s + 1]):
-            if shares[e, b] == 0.0:
-                continue
-            own, other = left[edge_left[e], b], right[edge_right[e], b]
-            if len(own) > len(other):
-                own, other = other, own  # the longer one in the inner loop
-            for i in range(len(own)):
-                factor = shares[e, b] * own[i]
-                if factor != 0.0:
-                    for j in range(len(other)):
-                        out[s, b, i + j] += factor * other[j]
+def _shares_at(circuit: ColumnCircuit, values: list[FloatArray], v: int) -> FloatArray:
+    """How probable each edge at a vtree node is, `(n_edges, n_rows * k)`."""
+    shares = edge_shares(circuit, v, values)
+    return shares.reshape(len(shares), -1)

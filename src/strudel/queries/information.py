@@ -1,81 +1,64 @@
-"""Entropy, and mutual information between sets of variables: exact, in nats, or refused.
+"""Entropy, and mutual information between sets of columns: exact, in nats, or refused.
 
-One pass answers where the circuit's choices show in the variables asked about. Few variables are
-answered from the table of their states, and otherwise `SubsetEntropy` looks at as few states as the
-hidden choices allow. Which component of a mixture made a row is hidden from every row, so a mixture
-is answered from tables alone.
+One walk answers where the circuit's choices show in the columns asked about. Few columns are
+answered from the table of their cells, and otherwise `HiddenChoices` looks at as few states as the
+hidden choices allow. Which component made a row is hidden from every row, so several components are
+answered from tables alone. Numbers and dates count by their cells.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
-from strudel._names import names_of, quote
-from strudel._types import AnyArray, FloatArray
-from strudel.circuits.mixture import Mixture
-from strudel.circuits.passes import UNKNOWN, decode, distinct_rows, encode
-from strudel.circuits.properties import check_properties, why_not_deterministic
-from strudel.circuits.walks import raise_if_impossible
+from strudel._names import quote
+from strudel._numba import in_threads, kernel
+from strudel._types import AnyArray, FloatArray, IntArray
+from strudel.algebra.marginalization import without_others
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.reweigh import given_row
+from strudel.circuits.walks import LeafRows, leaf_rows
 from strudel.data.bits import x_log_x_of
-from strudel.data.validation import slices
-from strudel.errors import CircuitPropertyError
-from strudel.queries.arguments import given_rows, variable_indices
-from strudel.queries.by_block import by_block
-from strudel.queries.columns.joint_table import (
-    code_of_model,
-    find_columns,
-    joint_table,
-    joint_table_of_row,
-)
-from strudel.queries.columns.value_probabilities import value_probabilities
-from strudel.queries.conditional_parameters import conditional_parameters
-from strudel.queries.model import Model, model_of, structure_of
-from strudel.queries.node_distributions import BLOCK_BYTES, NodeDistributions, distributions_given
-from strudel.queries.probabilities import (
-    component_log_probabilities,
-    log_mean,
-    log_probabilities,
-)
-from strudel.queries.subset_entropy import SubsetEntropy
-from strudel.tables.coded_column import CodedColumn
+from strudel.errors import CircuitPropertyError, SizeLimitError
+from strudel.queries.by_block import lazily
+from strudel.queries.cells import cell_table, joint_table
+from strudel.queries.given import Asked, ask, find_columns, raise_if_impossible
+from strudel.queries.hidden_choices import HiddenChoices
+from strudel.tables.evidence import Evidence
 
 MAX_STATES = 2**20
 FAINT = 1e-290  # of a probability: floats below have fewer digits
-SMALL_JOINT = 2**12  # combinations of values of columns that are tabulated in any model
-BINARY_JOINT = 2**6  # the same of 0/1 variables
-SMALL_TABLE = 16  # variables whose states are tabulated rather than searched for hidden choices
-BLOCK_STATES = 2**14  # states evaluated at a time
-STATES_PER_STEP = 64  # states that a table evaluates while `SubsetEntropy` looks at one
+SMALL_TABLE = 2**16  # states that are tabulated rather than searched for hidden choices
+STATES_PER_STEP = 64  # states that a table takes while `HiddenChoices` looks at one
 
 
-@by_block("given")
-def entropy(model: Model, given: Any = None, *, max_states: int = MAX_STATES) -> float | FloatArray:
-    """Entropy of all variables, given what is known.
+@lazily("given")
+def entropy(model: Any, given: Any = None, *, max_states: int = MAX_STATES) -> float | FloatArray:
+    """Entropy of all columns, given what is known.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        Smooth and decomposable. A deterministic circuit takes one pass.
+    model : Circuit or fitted estimator
+        A deterministic circuit takes one walk.
     given : evidence in any form, as in `probability`, optional
         Nothing is known by default.
     max_states : int
-        For a mixture, or a circuit that is not deterministic, the limit on the states that are
-        looked at.
+        For several components, or a circuit that is not deterministic, the limit on the states that
+        are looked at.
 
     Returns
     -------
     float, or ndarray of shape (n_rows,) if `given` has an axis of rows
-        In nats.
+        In nats. Numbers and dates count by their cells.
 
     Raises
     ------
     CircuitPropertyError
-        If the model is a mixture or a circuit that is not deterministic, with too many states.
+        If the model has several components, or is not deterministic, and too many states.
 
     Examples
     --------
@@ -83,32 +66,108 @@ def entropy(model: Model, given: Any = None, *, max_states: int = MAX_STATES) ->
     >>> round(entropy(figure_1_circuit()), 4)
     2.3381
     """
-    model = model_of(model)
-    everything = np.arange(model.n_vars)
-    found = _for_each_row(model, given, "entropy", lambda row: row.entropy(everything, max_states))
-    return found + _entropy_within(model, given)
+    asked = ask(model, given)
+    if why_not_deterministic(asked.circuit) is None:
+        log_p, found = _one_walk(asked.circuit, asked.evidence)
+        raise_if_impossible(log_p)
+        return float(found[0]) if asked.is_single else found
+    everything = range(len(asked.circuit.columns))
+    return _for_each_row(asked, lambda row: row.entropy(everything, "entropy", max_states))
 
 
-def _entropy_within(model: Model, given: Any) -> float | FloatArray:
-    """What rare categories of one cell add to the entropy: each of them is a value of its own."""
-    columns = [] if model.table_code is None else model.table_code.columns
-    columns = [column for column in columns if column.is_shared]
-    if not columns:
-        return 0.0
-    rows, is_single = given_rows(model, given)
-    _, chances = value_probabilities(model, columns, rows, "entropy")
-    total = np.zeros(len(rows))
-    for column, chance in zip(columns, chances, strict=True):
-        is_open = np.isnan(rows[:, column.start : column.stop]).any(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            own = -np.nan_to_num(chance * np.log(column.value_share), nan=0.0).sum(axis=1)
-        total += np.where(is_open, own, 0.0)
-    return float(total[0]) if is_single else total
+def _one_walk(circuit: ColumnCircuit, evidence: Evidence) -> tuple[FloatArray, FloatArray]:
+    """Log-probability and entropy of a deterministic circuit given every row.
+
+    Every choice on the way to a row shows in it: the entropy of a sum is that of its choice, and on
+    average that of what is chosen.
+    """
+    rows = leaf_rows(circuit, evidence.weights)
+    within = _leaf_entropies(circuit, evidence.weights, rows)
+    log_p, found = np.empty((2, len(evidence)))
+    in_threads(
+        _entropies,
+        len(evidence),
+        evidence.codes,
+        circuit.leaf_column,
+        rows.first,
+        rows.log_value[:, 0],
+        within,
+        circuit.node_edges,
+        circuit.edge_left,
+        circuit.edge_right,
+        circuit.edge_log_theta[:, 0],
+        log_p,
+        found,
+    )
+    return log_p, found
 
 
-@by_block("given", about=("a", "b", "beyond"))
+@kernel
+def _entropies(
+    first_row: int,
+    last_row: int,
+    codes: IntArray,
+    leaf_column: IntArray,
+    first: IntArray,
+    log_value: FloatArray,
+    within: FloatArray,
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    log_theta: FloatArray,
+    log_p: FloatArray,
+    entropies: FloatArray,
+) -> None:
+    """Fill log-probabilities and entropies: one walk up in logs per row."""
+    n_nodes = len(node_edges) - 1
+    value, entropy = np.empty(n_nodes), np.empty(n_nodes)
+    term = np.empty(len(log_theta))
+    for row in range(first_row, last_row):
+        for l in range(len(leaf_column)):
+            at = first[l] + codes[row, leaf_column[l]]
+            value[l], entropy[l] = log_value[at], within[at]
+        for n in range(len(leaf_column), n_nodes):
+            top = -np.inf
+            for e in range(node_edges[n], node_edges[n + 1]):
+                term[e] = log_theta[e] + value[edge_left[e]] + value[edge_right[e]]
+                top = max(top, term[e])
+            value[n], entropy[n] = top, 0.0
+            if top == -np.inf:
+                continue
+            total = mean = 0.0
+            for e in range(node_edges[n], node_edges[n + 1]):
+                if term[e] > -np.inf:
+                    share = np.exp(term[e] - top)
+                    total += share
+                    below = entropy[edge_left[e]] + entropy[edge_right[e]]
+                    mean += share * (below - (term[e] - top))
+            value[n] += np.log(total)
+            entropy[n] = mean / total + np.log(total)
+        log_p[row], entropies[row] = value[-1], entropy[-1]
+
+
+def _leaf_entropies(
+    circuit: ColumnCircuit, weights: tuple[FloatArray, ...], rows: LeafRows
+) -> FloatArray:
+    """The entropy of every leaf given each code, in the order of `rows`."""
+    found = np.zeros(len(rows.log_value))  # of single cells
+    every = -np.add.reduceat(x_log_x_of(np.exp(circuit.leaf_log_p[:, 0])), circuit.leaf_first[:-1])
+    unknown = rows.first + np.diff(circuit.leaf_first)
+    found[unknown] = every
+    for place, own in enumerate(weights):
+        if len(own) > 1:
+            p = np.exp(circuit.leaf_table(place)[:, np.newaxis, :, 0]) * own[1:]
+            total = p.sum(axis=2, keepdims=True)
+            p = np.divide(p, total, out=np.zeros_like(p), where=total > 0.0)
+            leaves = slice(*circuit.column_leaves[place : place + 2])
+            at = unknown[leaves, np.newaxis] + np.arange(1, len(own))
+            found[at] = -x_log_x_of(p).sum(axis=2)
+    return found
+
+
+@lazily("given")
 def mutual_information(
-    model: Model,
+    model: Any,
     a: Any,
     b: Any,
     given: Any = None,
@@ -116,16 +175,16 @@ def mutual_information(
     beyond: Any = None,
     max_states: int = MAX_STATES,
 ) -> float | FloatArray:
-    """How much two sets of variables tell about each other, given what is known.
+    """How much two sets of columns tell about each other, given what is known.
 
-    This is ``H(a) + H(b) - H(a, b)``; it is exact, even if other variables are summed out.
+    This is ``H(a) + H(b) - H(a, b)``; it is exact, even if other columns are summed out.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        Smooth and decomposable.
-    a, b : names or numbers of variables
-        Two disjoint sets.
+    model : Circuit or fitted estimator
+    a, b : names or numbers of columns
+        Two disjoint sets. Numbers and dates count by their cells, within which they tell nothing
+        about each other.
     given : evidence in any form, as in `probability`, optional
         Nothing is known by default.
     beyond : name of a column, or a list of names, optional
@@ -133,8 +192,8 @@ def mutual_information(
         `given` is then at most one row.
     max_states : int
         Limit on the states of the two sets that are looked at. At worst that is all of them, when
-        summing out the other variables hides the choices that the circuit makes, and always in a
-        mixture.
+        summing out the other columns hides the choices that the circuit makes, and always with
+        several components.
 
     Returns
     -------
@@ -156,198 +215,130 @@ def mutual_information(
     >>> round(mutual_information(figure_1_circuit(), "X1", "X4", beyond="X3"), 4)  # all of it
     0.0
     """
-    model = model_of(model)
+    first, second = find_columns(model, a, "a"), find_columns(model, b, "b")
+    others = [] if beyond is None else find_columns(model, beyond, "beyond")
+    asked, query = ask(model, given, [*first, *second, *others]), "mutual_information"
     if beyond is not None:
-        return _information_beyond(model, a, b, beyond, given, max_states)
-    first, second = variable_indices(model, a, "a"), variable_indices(model, b, "b")
-    both = np.intersect1d(first, second)
-    if len(both):
-        name = names_of(model.n_vars, model.feature_names)[both[0]]
-        raise ValueError(f"a and b must have no variable in common, but both have {name!r}.")
+        return _information_beyond(asked, first, second, others, max_states)
+    if both := set(first).intersection(second):
+        name = asked.circuit.columns.names[min(both)]
+        kind = "variable" if asked.circuit.columns.are_bits else "column"
+        raise ValueError(f"a and b must have no {kind} in common, but both have {name!r}.")
     return _for_each_row(
-        model,
-        given,
-        "mutual_information",
-        lambda row: row.mutual_information(first, second, max_states),
+        asked, lambda row: row.mutual_information(first, second, query, max_states)
     )
 
 
-def _whole_columns(model: Model, variables: AnyArray) -> list[CodedColumn] | None:
-    """The columns that these are all the variables of; None if some are only a part of one."""
-    asked = set(variables.tolist())
-    found = [c for c in code_of_model(model).columns if asked.issuperset(c.variables)]
-    return found if sum(len(column.variables) for column in found) == len(asked) else None
-
-
 def _information_beyond(
-    model: Model, a: Any, b: Any, beyond: Any, given: Any, max_states: int
+    asked: Asked, a: list[int], b: list[int], others: list[int], max_states: int
 ) -> float:
     """The mutual information of some columns given others, from the table of all their values."""
-    first, second = find_columns(model, a, "a"), find_columns(model, b, "b")
-    others = find_columns(model, beyond, "beyond")
-    columns = [*first, *second, *others]
-    names = [column.name for column in columns]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    columns, places = asked.circuit.columns, [*a, *b, *others]
+    twice = next((place for place in places if places.count(place) > 1), None)
     if twice is not None:
         raise ValueError(
-            f"a, b and beyond must have no column in common, but {twice!r} is in two of them."
+            "a, b and beyond must have no column in common, but "
+            f"{columns.names[twice]!r} is in two of them."
         )
-    joint = joint_table(model, columns, given, "mutual_information", max_states)
-    sizes = [math.prod(column.n_values for column in part) for part in (first, second)]
-    tables = joint.reshape(*sizes, -1).transpose(2, 0, 1)
+    logs, log_given = joint_table(asked, places, "mutual_information", max_states)
+    raise_if_impossible(np.array([log_given]))
+    sizes = [math.prod(columns[place].n_cells for place in own) for own in (a, b)]
+    tables = np.exp(logs - log_given).reshape(*sizes, -1).transpose(2, 0, 1)
     chance = tables.sum(axis=(1, 2))
     return float(
         sum(p * _table_information(table / p) for p, table in zip(chance, tables, strict=True) if p)
     )
 
 
-def _for_each_row(
-    model: Model, given: Any, query: str, answer: Callable[[_Given], float]
-) -> float | FloatArray:
-    """`answer(row)` for every distinct row of evidence: a float for one row, else an array."""
-    structure = structure_of(model)
-    check_properties(structure, query, "smooth", "decomposable")
-    rows, is_single = given_rows(model, given)
-    codes, place = distinct_rows(encode(rows))
-    by_component = component_log_probabilities(model, codes, query)
-    raise_if_impossible(log_mean(model, by_component)[place])
-    answers = np.empty(len(codes))
-    for index in range(len(codes)):
-        answers[index] = answer(_Given(model, codes[index], by_component[index], query))
-    return float(answers[0]) if is_single else answers[place]
+def _for_each_row(asked: Asked, answer: Callable[[_Given], float]) -> float | FloatArray:
+    """The answer for every row of evidence: a float for a single one, else an array."""
+    evidence = asked.evidence
+    _, first, place = np.unique(evidence.codes, axis=0, return_index=True, return_inverse=True)
+    answers = np.empty(len(first))
+    for which in np.argsort(first).tolist():
+        row = int(first[which])
+        circuit, log_p = given_row(asked.circuit, evidence, row)
+        raise_if_impossible(np.array([log_p]), row)
+        assert circuit is not None
+        answers[which] = answer(_Given(circuit, evidence.is_single_cell()[row]))
+    return float(answers[0]) if asked.is_single else answers[place.ravel()]
 
 
 class _Given:
-    """A model and one row of evidence."""
+    """A circuit given one row of evidence, which is possible."""
 
-    def __init__(self, model: Model, codes: AnyArray, by_component: FloatArray, query: str) -> None:
-        self.model, self.codes, self.query = model, codes, query
-        self.log_p = float(log_mean(model, by_component[np.newaxis])[0])
-        if isinstance(model, Mixture):
-            possible = np.flatnonzero(by_component + model.log_weight > -np.inf)
-            if len(possible) == 1:  # nothing is hidden: one circuit is left
-                self.model = model.component(int(possible[0]))
-                self.log_p = float(by_component[possible[0]])
-        self.circuit = structure_of(self.model)
+    def __init__(self, circuit: ColumnCircuit, is_known: AnyArray) -> None:
+        self.circuit, self.is_known = circuit, is_known
 
-    def mutual_information(self, a: AnyArray, b: AnyArray, max_states: int) -> float:
-        first, second = (_whole_columns(self.model, part) for part in (a, b))
+    def mutual_information(
+        self, a: Sequence[int], b: Sequence[int], query: str, max_states: int
+    ) -> float:
         a, b = self._unknown(a), self._unknown(b)
-        if len(a) == 0 or len(b) == 0:
+        if not a or not b:
             return 0.0
-        if first is not None and second is not None:
-            # Given their cells, numbers tell nothing about each other: cells are enough.
-            sizes = [math.prod([c.n_values for c in part]) for part in (first, second)]
-            is_binary = math.prod(sizes) == 2 ** (len(a) + len(b))  # for which there is another way
-            limit = max_states if isinstance(self.model, Mixture) else SMALL_JOINT
-            limit = BINARY_JOINT if is_binary else limit
-            if math.prod(sizes) <= min(limit, max_states):
-                row = decode(self.codes[np.newaxis])
-                both = [*first, *second]
-                joint = joint_table_of_row(self.model, both, row, self.log_p, self.query)
-                return _table_information(joint.reshape(sizes))
-        if len(a) + len(b) <= SMALL_TABLE and 2 ** (len(a) + len(b)) <= max_states:
-            joint = self._table(np.concatenate([a, b])).reshape(2 ** len(a), 2 ** len(b))
-            return _table_information(joint)
-        parts = [self.entropy(part, max_states) for part in (a, b, np.concatenate([a, b]))]
+        sizes = [self._n_states(places) for places in (a, b)]
+        limit = SMALL_TABLE if self.circuit.n_components == 1 else max_states
+        if math.prod(sizes) <= min(limit, max_states):
+            return _table_information(cell_table(self.circuit, [*a, *b]).reshape(sizes))
+        parts = [self.entropy(places, query, max_states) for places in (a, b, [*a, *b])]
         return max(0.0, parts[0] + parts[1] - parts[2])  # rounding may leave -1e-16
 
-    def entropy(self, variables: AnyArray, max_states: int) -> float:
-        variables = self._unknown(variables)
-        if len(variables) == 0:
+    def entropy(self, places: Sequence[int], query: str, max_states: int) -> float:
+        places = self._unknown(places)
+        n_states = self._n_states(places)
+        if n_states == 1:
             return 0.0
-        may_tabulate = 2 ** len(variables) <= max_states
-        if self.circuit.is_in_normal_form and not isinstance(self.model, Mixture):
-            is_kept = np.zeros(self.circuit.n_vars, dtype=np.bool_)
-            is_kept[variables] = True
-            search = SubsetEntropy(self.circuit, self._theta, is_kept, self.codes != UNKNOWN)
-            if search.is_one_pass or len(variables) > SMALL_TABLE or not may_tabulate:
-                limit = min(max_states, 2 ** len(variables) if may_tabulate else max_states)
-                found = search.of_root(max(1, limit // STATES_PER_STEP))
-                if found is not None:
-                    return found
-        if not may_tabulate:
-            self._refuse(variables, max_states)
-        return float(-x_log_x_of(self._table(variables)).sum())
+        is_few = n_states <= min(SMALL_TABLE, max_states)
+        if self.circuit.n_components == 1 and not is_few:
+            found = self._with_hidden_choices(places, min(n_states, max_states))
+            if found is not None:
+                return found
+        if n_states > max_states:
+            self._refuse(places, query, max_states)
+        return float(-x_log_x_of(cell_table(self.circuit, places)).sum())
 
-    def _unknown(self, variables: AnyArray) -> AnyArray:
-        """What is known has no entropy."""
-        return variables[self.codes[variables] == UNKNOWN]
-
-    @cached_property
-    def _theta(self) -> FloatArray:
-        codes = self.codes[np.newaxis]
-        return conditional_parameters(self.circuit, codes, self.query)[:, 0].copy()
-
-    def _table(self, variables: AnyArray) -> FloatArray:
-        """The probability of every state of some variables, the last one changing fastest.
-
-        The first few are set one state after another if the tables of the nodes need the room.
-        """
-        circuit, n_set = self.circuit, 0
-        if not circuit.is_in_normal_form:
-            return self._probabilities(variables)
-        while True:
-            is_asked = np.zeros(circuit.n_vars, dtype=np.bool_)
-            is_asked[variables[n_set:]] = True
-            tables = NodeDistributions(circuit, is_asked, of="states")
-            if tables.peak <= BLOCK_BYTES or n_set == len(variables):
-                break
-            n_set += 1
-        p_set = self._probabilities(variables[:n_set])
-        out = np.empty((len(p_set), 2 ** (len(variables) - n_set)))
-        possible = np.flatnonzero(p_set > 0.0)
-        out[p_set == 0.0] = 0.0
-        for part in slices(len(possible), BLOCK_STATES):
-            state = possible[part]
-            codes = self._with_states(variables[:n_set], state)
-            states = distributions_given(self.model, codes, tables, self.query)
-            out[state] = p_set[state, np.newaxis] * states
-        # From the order of the vtree's leaves to the order asked for.
-        leaves = circuit.vtree.node_span[0][circuit.vtree.var_leaf[variables[n_set:]]]
-        axes = np.argsort(np.argsort(leaves)) + 1
-        cube = out.reshape(-1, *(2,) * (len(variables) - n_set))
-        return cube.transpose(0, *axes).ravel()
-
-    def _probabilities(self, variables: AnyArray) -> FloatArray:
-        """The probability of every state of some variables, by evaluating each."""
-        p = np.empty(2 ** len(variables))
-        for part in slices(len(p), BLOCK_STATES):
-            rows = decode(self._with_states(variables, np.arange(part.start, part.stop)))
-            p[part] = np.exp(log_probabilities(self.model, rows, self.query) - self.log_p)
-        return p
-
-    def _with_states(self, variables: AnyArray, state: AnyArray) -> AnyArray:
-        """The evidence with some variables set to states given by number."""
-        rows = np.repeat(self.codes[np.newaxis], len(state), axis=0)
-        rows[:, variables] = state[:, np.newaxis] >> np.arange(len(variables))[::-1] & 1
-        return rows
-
-    def _refuse(self, variables: AnyArray, max_states: int) -> NoReturn:
-        """Say why the entropy of these variables is out of reach."""
+    def _with_hidden_choices(self, places: Sequence[int], max_states: int) -> float | None:
+        """The entropy of some columns of one component; None if it takes more states."""
+        kept = sorted({*places, *np.flatnonzero(self.is_known).tolist()})
         circuit = self.circuit
-        names = names_of(circuit.n_vars, circuit.feature_names)
-        if isinstance(self.model, Mixture):
+        if len(kept) < len(circuit.columns):
+            try:
+                circuit = without_others(circuit, kept, max(max_states, circuit.n_edges))
+            except SizeLimitError:
+                return None
+        return HiddenChoices(circuit).entropy(max(1, max_states // STATES_PER_STEP))
+
+    def _unknown(self, places: Sequence[int]) -> list[int]:
+        """What is known has no entropy."""
+        return [place for place in places if not self.is_known[place]]
+
+    def _n_states(self, places: Sequence[int]) -> int:
+        return math.prod(self.circuit.columns[place].n_cells for place in places)
+
+    def _refuse(self, places: Sequence[int], query: str, max_states: int) -> NoReturn:
+        """Say why the entropy of these columns is out of reach."""
+        circuit = self.circuit
+        things = "variables" if circuit.columns.are_bits else "columns"
+        names = quote([circuit.columns.names[place] for place in places])
+        if circuit.n_components > 1:
             raise CircuitPropertyError(
-                f"{self.query} of a mixture needs all states of {len(variables)} variables "
-                f"({quote([names[var] for var in variables])}), more than max_states = "
-                f"{max_states}: the log of a sum over components cannot be split. Ask about fewer "
-                "variables or one component, give more evidence, allow more states with "
-                "max_states, or average -log_likelihood over samples for an estimate."
+                f"{query} of a mixture needs all states of {len(places)} {things} ({names}), more "
+                f"than max_states = {max_states}: the log of a sum over components cannot be "
+                f"split. Ask about fewer {things} or one component, give more evidence, allow more "
+                "states with max_states, or average -log_likelihood over samples for an estimate."
             )
-        n_summed = int((self.codes == UNKNOWN).sum()) - len(variables)
+        n_summed = int((~self.is_known).sum()) - len(places)
         reason = None if n_summed else why_not_deterministic(circuit)
         if reason is not None:
             raise CircuitPropertyError(
-                f"{self.query} needs a deterministic circuit, but {reason}, and there are more "
-                f"than max_states = {max_states} states to look at one by one. "
-                "Allow more with max_states, or give more evidence."
+                f"{query} needs a deterministic circuit, but {reason}, and there are more than "
+                f"max_states = {max_states} states to look at one by one. Allow more with "
+                "max_states, or give more evidence."
             )
         raise CircuitPropertyError(
-            f"{self.query} needs the entropy of {len(variables)} variables "
-            f"({quote([names[var] for var in variables])}), but summing out the other {n_summed} "
-            "hides choices of the circuit, too many to follow one by one within "
-            f"max_states = {max_states} states. Ask about fewer variables, allow more with "
+            f"{query} needs the entropy of {len(places)} {things} ({names}), but summing out the "
+            f"other {n_summed} hides choices of the circuit, too many to follow one by one within "
+            f"max_states = {max_states} states. Ask about fewer {things}, allow more with "
             "max_states, or give more evidence."
         )
 
