@@ -25,6 +25,7 @@ from strudel.errors import CircuitPropertyError
 
 BLOCK_WORDS = 8  # 512 rows: one cache line per node
 BLOCK_ROWS = 64 * BLOCK_WORDS  # whose flows are found together
+BLOCKS_TOGETHER = 4  # in the same memory, which takes as long to get as a block takes
 MOST_CELLS_IN_WORDS = 64  # of a column; rows of wider ones are looked up one by one
 FAR = -50.0  # nats; components this much less probable than the best do not count
 
@@ -116,7 +117,7 @@ def _sweep(
         seconds += 1e-6 * cells.size * circuit.n_components
         in_threads(
             soonest(_flow_blocks, seconds),
-            n_blocks,
+            -(-n_blocks // BLOCKS_TOGETHER),
             cells,
             lines_of(circuit),
             circuit.vtree.n_nodes,
@@ -160,7 +161,8 @@ def _flow_blocks(
     passed = np.empty(room, dtype=np.int32)
     passed_rows = np.empty((room, BLOCK_WORDS), dtype=np.uint64)
     part = np.empty((BLOCK_ROWS, k))
-    for block in range(first, last):
+    last_block = min(last * BLOCKS_TOGETHER, len(is_twice))
+    for block in range(first * BLOCKS_TOGETHER, last_block):
         start = block * BLOCK_ROWS
         width = min(BLOCK_ROWS, n_rows - start)
         own = cells[start : start + width]
