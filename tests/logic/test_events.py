@@ -141,11 +141,15 @@ def without_pysdd(monkeypatch):
     ],
 )
 def test_these_events_need_no_pysdd(event):
-    from strudel.logic.event_forms import as_event
+    from strudel.logic.terms import said_event
+    from strudel.tables.schema import bit_columns
 
     rows = all_rows(4)
     found = compile_event(event, balanced_vtree(4)).holds(rows)
-    assert found.tolist() == as_event(event, 4).holds(rows).tolist()
+    assert (
+        found.tolist()
+        == said_event(event, bit_columns(["x0", "x1", "x2", "x3"])).holds(rows).tolist()
+    )
 
 
 @pytest.mark.usefixtures("without_pysdd")

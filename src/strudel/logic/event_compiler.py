@@ -18,10 +18,11 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.normal_form import VtreeSums
 from strudel.errors import CircuitPropertyError
 from strudel.logic.bounded_compiler import compile_bounded
-from strudel.logic.event_forms import as_event
-from strudel.logic.events import need_no_bounds
+from strudel.logic.events import need_bits
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, reached_nodes
 from strudel.logic.simple_events import simple_event, simple_sdd
+from strudel.logic.terms import said_event
+from strudel.tables.schema import bit_columns
 from strudel.trees.vtree import Vtree
 
 
@@ -88,11 +89,12 @@ def compile_event(event: Any, vtree: Vtree, feature_names: Sequence[str] | None 
     >>> sdd.holds([[1, 0, 1], [0, 0, 1]])
     array([ True, False])
     """
-    found = as_event(event, vtree.n_vars, feature_names)
+    names = names_of(vtree.n_vars, feature_names)
+    found = said_event(event, bit_columns(names))
     if found.kind == "sdd" and found.sdd is not None and found.sdd.vtree == vtree:
         return _checked(_on(found.sdd, vtree))
-    need_no_bounds(found, "The 0/1 variables do not say")
-    place = places_of(names_of(vtree.n_vars, feature_names))
+    need_bits(found)
+    place = places_of(names)
     simple = simple_event(found, place)
     if simple is not None:
         return simple_sdd(simple, vtree)

@@ -25,22 +25,8 @@ from strudel.tables.density import Region
 BARE_NAME = re.compile(r"[^\W\d][\w.]*")
 WORDS = frozenset({"true", "false", "True", "False", "and", "or", "not", "xor"})  # not bare names
 SHOWN_LENGTH = 1000  # of an event in a notebook; one that uses parts of itself again may be endless
-LEAVES = ("variable", "in", "bound", "point", "sdd")  # kinds that join no other events
+LEAVES = ("variable", "in", "sdd")  # kinds that join no other events
 SYMBOL = {"and": " & ", "or": " | ", "xor": " ^ ", "iff": " == ", "implies": " >> "}
-
-
-class Place(float):
-    """The place of a category among the values of its column, which has a name."""
-
-    label: str
-
-    def __new__(cls, place: float, label: str) -> Place:  # noqa: D102
-        made = super().__new__(cls, place)
-        made.label = label
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Place, (float(self), self.label)
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -63,15 +49,12 @@ class Event:
     array([ True, False])
     """
 
-    kind: str  # constant, variable, not, and, or, xor, iff, implies, count, sdd, in, bound or point
+    kind: str  # constant, variable, not, and, or, xor, iff, implies, count, sdd or in
     children: tuple[Event, ...] = ()
     var: str | int = NONE  # of a variable: its name or number; else a column's name
     low: int = 0  # of a count: the fewest children that hold; of a constant: 0 or 1
     high: int = 0  # of a count: the most
     sdd: Sdd | None = None
-    # Of a bound inside a cell: column >= bound, a number, date or `Place`; of a point: column =
-    # bound, where the cell has other numbers, so that it may have only a density.
-    bound: float = 0.0
     region: Region = ()  # of a column: where its numbers or the places of its values lie
     said: str = ""  # of a column: how that is written
 
@@ -132,7 +115,7 @@ class Event:
         feature_names : sequence of str, optional
             The names of the columns, if `X` does not have them; by default x0, x1, ...
         """
-        need_no_bounds(self, "Rows of 0 and 1 do not say")
+        need_bits(self)
         table, found = check_binary(X)
         names = names_of(table.shape[1], found if feature_names is None else feature_names)
         return bounds_of_parts(self, table, places_of(names))[id(self)][0]  # nothing is unknown
@@ -150,7 +133,7 @@ class Event:
         for part, _ in children_first(self, flat=False):
             below = tuple(number[id(child)] for child in part.children)
             number[id(part)] = len(parts)
-            rest = part.var, part.low, part.high, part.sdd, part.bound, part.region, part.said
+            rest = part.var, part.low, part.high, part.sdd, part.region, part.said
             parts.append((part.kind, below, *rest))
         return _from_parts, (parts,)
 
@@ -246,8 +229,6 @@ def _text(event: Event, below: list[str]) -> str:
         return "true" if event.low == 1 or event.kind == "and" else "false"
     if event.kind == "sdd":
         return repr(event.sdd)
-    if event.kind in ("bound", "point"):
-        return bound_text(event)
     if event.kind == "in":
         return event.said
     if event.kind == "count":
@@ -264,31 +245,13 @@ def _text(event: Event, below: list[str]) -> str:
     return "~" + parts[0] if event.kind == "not" else SYMBOL[event.kind].join(parts)
 
 
-def bound_text(event: Event) -> str:
-    """A bound as it is written; what comes just above a number is more than that number."""
-    if isinstance(event.bound, Place):
-        return f"{quoted(str(event.var))} is {event.bound.label} or later"
-    below = float(np.nextafter(event.bound, -np.inf))
-    is_above = len(repr(below)) < len(repr(event.bound))
-    sign, bound = (">", below) if is_above else (">=", event.bound)
-    if event.kind == "point":
-        sign, bound = "=", event.bound
-    return f"{quoted(str(event.var))} {sign} {int(bound) if bound.is_integer() else bound}"
-
-
-def need_no_bounds(event: Event, who: str) -> None:
-    """Refuse an event with a bound inside a cell."""
+def need_bits(event: Event) -> None:
+    """Refuse an event about columns of other values than 0 and 1."""
     for item, _ in children_first(event):
-        if item.kind == "bound" and isinstance(item.bound, Place):
+        if item.kind == "in":
             raise ValueError(
-                f"{who} which of the rare values of {item.var!r} a row has ({item.bound.label!r} "
-                "is one of them): only queries and condition take them apart."
-            )
-        if item.kind in ("bound", "point"):
-            raise ValueError(
-                f"{who} whether {bound_text(item)}: the bound lies inside a cell, and only "
-                "queries and condition take it there. Learn with "
-                f"TableEncoder(edges={{{item.var!r}: [...]}}) and an edge at the bound."
+                f"0/1 variables do not say whether {item.said}: ask a model of the table instead, "
+                "as probability does."
             )
 
 

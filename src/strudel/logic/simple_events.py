@@ -83,7 +83,7 @@ def _count(
     item: Event, operands: list[Event], holds: bool, place: Mapping[str, int]
 ) -> _Count | None:
     """One part of a conjunction as a count of literals."""
-    if item.kind in ("sdd", "bound"):
+    if item.kind in ("sdd", "in"):
         return None
     children = [item] if item.kind == "variable" else operands
     literals = []
