@@ -273,7 +273,7 @@ def test_formulas_are_sums_over_pieces_of_cells(model, max_asked, monkeypatch):
     ]
     if max_asked == 0:
         pytest.importorskip("pysdd")
-        monkeypatch.setattr("strudel.algebra.event_cases.MAX_ASKED", 0)
+        monkeypatch.setattr("strudel.logic.column_classes.MAX_CASES", 0)
     else:
         monkeypatch.setitem(sys.modules, "pysdd", None)
     given = {

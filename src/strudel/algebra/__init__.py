@@ -1,8 +1,7 @@
 """Circuits on one vtree -> circuits and numbers: products, quotients, divergences.
 
-Read `pairs` first: whatever takes two circuits is one pass over the pairs of their nodes.
-`normalize_weights` makes circuits of the results. Then `products`, `conditioning`,
-`marginalization`, `divergences`.
+Whatever takes two circuits is one pass over the pairs of their nodes (`circuits.products`). Read
+`products`, `conditioning`, `marginalization`, `divergences`.
 """
 
 from strudel._lazy import attach

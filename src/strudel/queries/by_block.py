@@ -8,18 +8,14 @@ All of it is known, so that no query has to search.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from strudel.algebra.evidence import takes_evidence
 from strudel.data.lazy import by_block as by_block_like
 from strudel.tables.evidence import nothing_known
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def possible_row(model: Any, table: Any) -> Any:
@@ -49,16 +45,7 @@ def possible_row(model: Any, table: Any) -> Any:
     return _typed(type(meta)({name: [values.get(name)] for name in meta.columns}), meta)
 
 
-lazily = partial(by_block_like, example=possible_row)
-
-
-def by_block(*rows: str, **options: Any) -> Callable[[F], F]:
-    """Let a query take lazy tables and evidence in any form as its arguments `rows`.
-
-    The options are those of `takes_evidence`.
-    """
-    outer, inner = lazily(*rows), takes_evidence(*rows, **options)
-    return lambda query: outer(inner(query))
+lazily = by_block = partial(by_block_like, example=possible_row)
 
 
 def _typed(row: Any, meta: Any) -> Any:
