@@ -9,6 +9,7 @@ Out: nothing, or a `ValueError` that says in one sentence what the argument may 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeAlias
@@ -166,3 +167,13 @@ def generator_from(random_state: RandomState) -> np.random.Generator:
         # As `default_rng` does from NumPy 2.2 on: its numbers go on, so the next draws differ.
         return np.random.Generator(random_state._bit_generator)
     return np.random.default_rng(random_state)
+
+
+def check_limits(max_seconds: float | None, max_nodes: int | None) -> tuple[float, float]:
+    """The limits of a search; infinite for None."""
+    limits = []
+    for name, limit in (("max_seconds", max_seconds), ("max_nodes", max_nodes)):
+        if limit is not None and not limit >= 0:
+            raise ValueError(f"{name} must be zero or more, or None, but is {limit!r}.")
+        limits.append(math.inf if limit is None else limit)
+    return limits[0], limits[1]

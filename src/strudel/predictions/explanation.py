@@ -34,14 +34,19 @@ import numpy as np
 from strudel._display import plotting
 from strudel._names import quote
 from strudel._types import AnyArray, FloatArray, IntArray
-from strudel.data.argument_checks import RandomState, check_choice, check_count, generator_from
+from strudel.data.argument_checks import (
+    RandomState,
+    check_choice,
+    check_count,
+    check_limits,
+    generator_from,
+)
 from strudel.data.validation import slices
 from strudel.predictions.asked import Asked, ask_about
 from strudel.predictions.decision import Decision, PredictorDecider, decision_of
 from strudel.predictions.forms import Form, LinearForm
 from strudel.predictions.moments import expected_outputs
 from strudel.predictions.same_decision import Agreement, SameLabels, search_agreement
-from strudel.queries.arguments import check_limits
 from strudel.queries.by_block import lazily
 from strudel.queries.column_posterior import as_value
 from strudel.queries.given import ask

@@ -27,6 +27,7 @@ import numpy as np
 from strudel._compiling import now
 from strudel._names import quote
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.data.argument_checks import check_limits
 from strudel.errors import MissingDependencyError, SearchLimitWarning
 from strudel.predictions.asked import Asked, ask_about
 from strudel.predictions.cell_codes import CellCodes
@@ -34,7 +35,6 @@ from strudel.predictions.decision import OPEN, Decision, PredictorDecider, decis
 from strudel.predictions.forms import EventForm, LinearForm
 from strudel.predictions.moments import event_logs, expected_outputs
 from strudel.predictions.posterior_bounds import split_posteriors
-from strudel.queries.arguments import check_limits
 from strudel.queries.by_block import lazily
 from strudel.queries.given import find_columns
 

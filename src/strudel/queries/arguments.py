@@ -6,7 +6,6 @@ Out: clean rows, and whether the answer needs an axis for them; numbers of varia
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -69,13 +68,3 @@ def _variables(model: Model, item: Any, place: dict[str, int], name: str) -> Ite
             f"{name} names {item!r}, which is not a column. {did_you_mean(item, code.names)}"
         )
     return code.column(item).variables
-
-
-def check_limits(max_seconds: float | None, max_nodes: int | None) -> tuple[float, float]:
-    """The limits of a search; infinite for None."""
-    limits = []
-    for name, limit in (("max_seconds", max_seconds), ("max_nodes", max_nodes)):
-        if limit is not None and not limit >= 0:
-            raise ValueError(f"{name} must be zero or more, or None, but is {limit!r}.")
-        limits.append(math.inf if limit is None else limit)
-    return limits[0], limits[1]

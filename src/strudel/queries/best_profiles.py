@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.data.argument_checks import check_count
-from strudel.queries.arguments import check_limits
+from strudel.data.argument_checks import check_count, check_limits
 from strudel.queries.cells import joint_table
 from strudel.queries.given import Asked, ask, find_columns, raise_if_impossible
 from strudel.queries.state_search import Question, StateSearch

@@ -19,8 +19,8 @@ from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.column_properties import why_not_deterministic
 from strudel.circuits.passes import distinct_rows
 from strudel.circuits.walks import raise_if_impossible
+from strudel.data.argument_checks import check_limits
 from strudel.errors import SearchLimitWarning, outer_stack_level
-from strudel.queries.arguments import check_limits
 from strudel.queries.best_states import best_states, k_best_states
 from strudel.queries.by_block import lazily
 from strudel.queries.given import ask
