@@ -17,7 +17,8 @@ from strudel import log_likelihood, most_probable_state
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.circuits.column_properties import why_not_deterministic
 from strudel.queries.best_states import best_states, k_best_states
-from strudel.queries.state_search import Question, StateSearch
+from strudel.queries.state_search import StateSearch
+from strudel.queries.state_values import Question
 from strudel.tables.evidence import nothing_known
 from strudel.tables.schema import Columns
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu

@@ -1,8 +1,8 @@
 """A model and a question -> an exact answer.
 
 Reading order: `given`, `likelihood`, `event_probability`, `marginals`, `sampling`, `counting`,
-`information`; `most_probable` and `best_profiles`, which
-share `best_states` and `state_search`.
+`information`; then `most_probable` and `best_profiles` with `best_states`, `state_values`,
+`state_bounds` and `state_search`.
 """
 
 from strudel._lazy import attach

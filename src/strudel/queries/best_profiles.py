@@ -17,7 +17,8 @@ from strudel._types import FloatArray
 from strudel.data.argument_checks import check_count, check_limits
 from strudel.queries.cells import joint_table
 from strudel.queries.given import Asked, ask, find_columns, raise_if_impossible
-from strudel.queries.state_search import Question, StateSearch
+from strudel.queries.state_search import StateSearch
+from strudel.queries.state_values import Question
 
 MAX_STATES = 2**20  # of which the k best are found
 FEW_STATES = 64  # that are looked at without a search

@@ -180,14 +180,20 @@ def _best_states(
     n_leaves = len(first)
     n_nodes = n_leaves + len(s.sum_edges) - 1
     value = np.empty((n_nodes, LANES))
+    code = np.empty(LANES, dtype=np.int64)
     stack = np.empty(codes.shape[1] + 1, dtype=np.int32)
     for block in range(start_block, stop_block):
         start = block * LANES
         width = min(LANES, len(codes) - start)
+        place = NONE
         for l in range(n_leaves):
+            if s.leaf_column[l] != place:
+                place = s.leaf_column[l]
+                for b in range(LANES):
+                    code[b] = codes[start + min(b, width - 1), place]
+            at = first[l]
             for b in range(LANES):
-                row = start + min(b, width - 1)
-                value[l, b] = log_value[first[l] + codes[row, s.leaf_column[l]]]
+                value[l, b] = log_value[at + code[b]]
         for n in range(n_leaves, n_nodes):
             mine = value[n]
             for b in range(LANES):
@@ -358,21 +364,39 @@ def _k_best(
                 count[l] = _insert(log_p, state, first, room, count[l], best_log, best_word)
     for n in range(n_leaves, len(count)):
         first, room = offset[n], offset[n + 1] - offset[n]
+        n_mine = 0
+        least = -np.inf  # that a state needs to be among the best, up to rounding
         for e in range(s.sum_edges[n - n_leaves], s.sum_edges[n - n_leaves + 1]):
-            l, r = s.edge_left[e], s.edge_right[e]
-            if s.log_theta[e] == -np.inf:
+            l, r, log_theta = s.edge_left[e], s.edge_right[e], s.log_theta[e]
+            left, right, n_left, n_right = offset[l], offset[r], count[l], count[r]
+            if log_theta == -np.inf or n_left == 0 or n_right == 0:
                 continue
-            for i in range(count[l]):
+            for i in range(n_left):
+                log_left = log_theta + best_log[left + i]
+                if log_left + best_log[right] < least:
+                    break  # nor is any pair that comes later
                 # The pair (i, j) has (i + 1) (j + 1) - 1 pairs before it.
-                for j in range(min(count[r], room // (i + 1))):
-                    log_p = s.log_theta[e] + best_log[offset[l] + i] + best_log[offset[r] + j]
-                    if count[n] == room and log_p < best_log[first + room - 1] - TIE * (
-                        1.0 + abs(log_p)
-                    ):
-                        break  # it is not among the best, and no later one is
-                    for w in range(n_words):
-                        state[w] = best_word[offset[l] + i, w] | best_word[offset[r] + j, w]
-                    count[n] = _insert(log_p, state, first, room, count[n], best_log, best_word)
+                j = 0
+                while j < n_right and (i + 1) * (j + 1) <= room:
+                    log_p = log_left + best_log[right + j]
+                    if log_p < least:
+                        break
+                    end = first + n_mine
+                    slack = TIE * (1.0 + abs(log_p))
+                    if n_mine < room and (n_mine == 0 or log_p < best_log[end - 1] - slack):
+                        best_log[end] = log_p  # of most sums every state is the next best
+                        for w in range(n_words):
+                            best_word[end, w] = best_word[left + i, w] | best_word[right + j, w]
+                        n_mine += 1
+                    else:
+                        for w in range(n_words):
+                            state[w] = best_word[left + i, w] | best_word[right + j, w]
+                        n_mine = _insert(log_p, state, first, room, n_mine, best_log, best_word)
+                    if n_mine == room:
+                        worst = best_log[first + room - 1]
+                        least = worst - TIE * (1.0 + abs(worst))
+                    j += 1
+        count[n] = n_mine
     return count[-1]
 
 
@@ -388,25 +412,32 @@ def _insert(
 ) -> int:
     """Put a state where it belongs, if it is among the best; returns how many there are."""
     at = count
-    while at > 0 and _is_better(log_p, state, best_log[first + at - 1], best_word[first + at - 1]):
+    slack = TIE * (1.0 + abs(log_p))
+    while at > 0:
+        other = best_log[first + at - 1]
+        is_tie = abs(log_p - other) <= slack
+        if log_p < other and not is_tie:
+            break
+        if is_tie and not _is_earlier(state, best_word, first + at - 1):
+            break
         at -= 1
     if at >= room:
         return count
     count = min(count + 1, room)
-    for i in range(count - 1, at, -1):
-        best_log[first + i] = best_log[first + i - 1]
-        best_word[first + i] = best_word[first + i - 1]
+    for i in range(first + count - 1, first + at, -1):
+        best_log[i] = best_log[i - 1]
+        for w in range(len(state)):
+            best_word[i, w] = best_word[i - 1, w]
     best_log[first + at] = log_p
-    best_word[first + at] = state
+    for w in range(len(state)):
+        best_word[first + at, w] = state[w]
     return count
 
 
 @kernel
-def _is_better(log_p: float, state: WordArray, other_log_p: float, other: WordArray) -> bool:
-    """More probable, or equally probable up to rounding and earlier in the order of states."""
-    if abs(log_p - other_log_p) > TIE * (1.0 + abs(log_p)):
-        return log_p > other_log_p
+def _is_earlier(state: WordArray, best_word: WordArray, at: int) -> bool:
+    """Whether a state comes before another in the order of states."""
     for w in range(len(state)):
-        if state[w] != other[w]:
-            return state[w] < other[w]
+        if state[w] != best_word[at, w]:
+            return state[w] < best_word[at, w]
     return False

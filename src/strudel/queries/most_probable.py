@@ -25,7 +25,8 @@ from strudel.queries.best_states import best_states, k_best_states
 from strudel.queries.by_block import lazily
 from strudel.queries.given import ask
 from strudel.queries.sampling import as_table
-from strudel.queries.state_search import Question, StateSearch
+from strudel.queries.state_search import StateSearch
+from strudel.queries.state_values import Question
 from strudel.tables.evidence import Evidence
 
 
