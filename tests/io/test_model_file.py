@@ -29,7 +29,7 @@ from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.fold import folded
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.predictor import PredictorCircuit
+from strudel.circuits.predictor import predictor_of_bits
 from strudel.errors import FileFormatError
 from strudel.io.model_file import load, read_provenance, save
 from strudel.learning.options import EM
@@ -136,7 +136,7 @@ def same_state(value):
     [
         balanced_vtree(3),
         learn_chow_liu_tree(np.eye(4, dtype=np.uint8)),
-        PredictorCircuit(
+        predictor_of_bits(
             compile_factorized(balanced_vtree(2)),
             np.arange(4.0).reshape(-1, 1),
             np.arange(5.0).reshape(-1, 1),

@@ -13,7 +13,7 @@ from makers import nnf_of, random_function, sdd_of
 from strategies import circuits, random_mixture, seeds, vtrees
 from strudel import FileFormatError, read, write
 from strudel.circuits.examples import figure_1_circuit
-from strudel.circuits.predictor import PredictorCircuit
+from strudel.circuits.predictor import predictor_of_bits
 from strudel.errors import CircuitPropertyError
 from strudel.logic.formula import Cnf, Dnf
 from strudel.queries.given import circuit_of
@@ -144,7 +144,7 @@ def without_leaf_sums(vtree, rng):
 def test_predictors_come_back(folder, vtree, seed, n_outputs):
     structure = without_leaf_sums(vtree, random.Random(seed))
     rng = np.random.default_rng(seed)
-    predictor = PredictorCircuit(
+    predictor = predictor_of_bits(
         structure=structure,
         literal_weight=rng.normal(size=(2 * vtree.n_vars, n_outputs)),
         edge_weight=rng.normal(size=(structure.n_edges, n_outputs)),
@@ -155,7 +155,7 @@ def test_predictors_come_back(folder, vtree, seed, n_outputs):
     for name in ("a.circuit", "a.glc.gz"):
         back, _ = there_and_back(predictor, folder / name)
         assert (back.kind, back.vtree) == (predictor.kind, vtree)
-        assert np.array_equal(back.evaluate(rows), predictor.evaluate(rows))
+        assert back.evaluate(rows) == pytest.approx(predictor.evaluate(rows), rel=1e-12, abs=1e-12)
 
 
 def test_names_travel_in_a_comment(tmp_path):

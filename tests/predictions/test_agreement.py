@@ -22,7 +22,7 @@ from joint import (
     special_circuits,
 )
 from strategies import examples
-from strudel.circuits.predictor import PredictorCircuit
+from strudel.circuits.predictor import predictor_of_bits
 from strudel.errors import SearchLimitWarning
 from strudel.logic import pysdd_compiler
 from strudel.logic.event_compiler import compile_event
@@ -140,7 +140,7 @@ def test_of_a_predictor_circuit_that_does_not_cover_all_rows():
     joint = Joint(circuit)
     rng = np.random.default_rng(4)
     structure = event_circuit(compile_event("x0 & x1 | x2 & ~x5", circuit.vtree))
-    made = PredictorCircuit(
+    made = predictor_of_bits(
         structure,
         rng.normal(size=(2 * 8, 1)) + 0.5,
         rng.normal(size=(structure.n_edges, 1)),

@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from strudel.circuits import figure_1_circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.fold import unfold
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.predictor import PredictorCircuit
+from strudel.circuits.predictor import predictor_of_bits
 from strudel.errors import CircuitPropertyError
 from strudel.predictions import cell_codes, moments, shared_walks
 from strudel.predictions.expected import (
@@ -79,7 +80,7 @@ def models(draw, max_vars=6):
 
 
 def random_predictor(structure, rng, n_outputs=1, kind="regression"):
-    return PredictorCircuit(
+    return predictor_of_bits(
         structure,
         rng.normal(size=(2 * structure.n_vars, n_outputs)),
         rng.normal(size=(structure.n_edges, n_outputs)),
@@ -111,9 +112,7 @@ def test_predictor_circuits(data):
 def test_a_variance_keeps_its_digits_beside_a_large_mean(rng):
     structure = compile_factorized(random_vtree(8, rng))
     predictor = random_predictor(structure, rng)
-    far = PredictorCircuit(
-        structure, predictor.literal_weight, predictor.edge_weight, np.array([1e9]), "regression"
-    )
+    far = replace(predictor, bias=np.array([1e9]))
     near = prediction_variance(structure, predictor, [np.nan] * 8)
     assert prediction_variance(structure, far, [np.nan] * 8) == pytest.approx(near, rel=1e-12)
 

@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVR
 from threadpoolctl import threadpool_limits
 
 from strudel.circuits import figure_1_circuit
-from strudel.circuits.predictor import PredictorCircuit
+from strudel.circuits.predictor import predictor_of_bits
 from strudel.predictions.forms import CircuitForm, EventForm, LeafForm
 from strudel.predictions.read_predictor import reading_of
 from strudel.tables.schema import bit_columns
@@ -196,7 +196,7 @@ def test_what_has_no_form_is_refused(model, error, words):
 
 def regression_circuit():
     structure = figure_1_circuit()
-    return PredictorCircuit(
+    return predictor_of_bits(
         structure, np.arange(8.0)[:, None], np.ones((16, 1)), np.array([3.0]), "regression"
     )
 

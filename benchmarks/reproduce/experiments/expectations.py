@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -233,23 +234,25 @@ def soft_evaluate(predictor: PredictorCircuit, rows: FloatArray) -> FloatArray:
     means it is the expectation if all bits were independent.
     """
     circuit = predictor.structure
-    value: list[Any] = [None] * circuit.n_nodes
-    total: list[Any] = [None] * circuit.n_nodes
-    for var in range(circuit.n_vars):
+    value: list[Any] = []
+    total: list[Any] = []
+    for leaf, var in enumerate(circuit.leaf_column.tolist()):
+        cells = slice(*circuit.leaf_first[leaf : leaf + 2])
         one = rows[:, var].astype(float)
-        for literal, share in ((2 * var, 1.0 - one), (2 * var + 1, one)):
-            value[literal] = share
-            total[literal] = share * predictor.literal_weight[literal, 0]
-    for node in range(2 * circuit.n_vars, circuit.n_nodes):
-        value[node] = total[node] = 0.0
-        for e in range(circuit.node_edges[node], circuit.node_edges[node + 1]):
+        share = np.array([1.0 - one, one]) * (circuit.leaf_log_p[cells] > -np.inf)
+        value.append(share.sum(axis=0))
+        total.append(predictor.cell_weight[cells, 0] @ share)
+    for first, last in pairwise(circuit.sum_edges.tolist()):
+        own, added = np.zeros(len(rows)), np.zeros(len(rows))
+        for e in range(first, last):
             left, right = circuit.edge_left[e], circuit.edge_right[e]
-            other = value[right] if right >= 0 else 1.0
-            both = value[left] * other
-            below = total[left] * other + (value[left] * total[right] if right >= 0 else 0.0)
-            value[node] = value[node] + both
-            total[node] = total[node] + both * predictor.edge_weight[e, 0] + below
-    return np.asarray(total[circuit.root] + predictor.bias[0])
+            both = value[left] * value[right]
+            own += both
+            added += both * predictor.edge_weight[e, 0]
+            added += total[left] * value[right] + value[left] * total[right]
+        value.append(own)
+        total.append(added)
+    return np.asarray(total[-1] + predictor.bias[0])
 
 
 def density_models(

@@ -5,7 +5,7 @@ from .compile import compile_factorized as compile_factorized
 from .examples import figure_1_circuit as figure_1_circuit
 from .mixture import Mixture as Mixture
 from .predictor import PredictorCircuit as PredictorCircuit
-from .predictor import without_leaf_sums as without_leaf_sums
+from .predictor import predictor_of_bits as predictor_of_bits
 from .flows import Flows as Flows
 from .flows import compute_flows as compute_flows
 from .properties import why_not_smooth as why_not_smooth

@@ -1,38 +1,43 @@
-"""Predictor circuits: functions of a row that add up weights along the edges it takes.
+"""Predictor circuits: functions of a row that add up weights along what it takes.
 
-In:  the structure of a deterministic circuit, with weights on literals and edges.
+In:  the structure of a deterministic circuit, with weights on the cells of leaves and on edges.
 Out: `PredictorCircuit`: logistic circuits (Liang and Van den Broeck 2019) and regression circuits
      (Khosravi et al. 2019), evaluated on complete rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._types import NONE, FloatArray
-from strudel.circuits.builder import assemble
+from strudel._names import names_of
+from strudel._numba import kernel
+from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.flows import compute_flows
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.fold import Patterns, fold
+from strudel.circuits.properties import check_properties
+from strudel.circuits.walks import up
 from strudel.data.validation import check_binary
+from strudel.tables.schema import bit_columns
 from strudel.trees.vtree import Vtree
 
 
 @dataclass(frozen=True, eq=False)
 class PredictorCircuit:
-    """A circuit whose edges and literals carry weights, one column per output.
+    """A circuit whose edges and cells carry weights, one column per output.
 
-    Only the nodes and edges of `structure` matter; its parameters are not used.
+    Of the parameters of `structure` only matters which are zero.
 
     Examples
     --------
     >>> from strudel.circuits import figure_1_circuit
     >>> structure = figure_1_circuit()
-    >>> predictor = PredictorCircuit(
+    >>> predictor = predictor_of_bits(
     ...     structure=structure,
     ...     literal_weight=np.arange(8.0)[:, None],
     ...     edge_weight=np.zeros((structure.n_edges, 1)),
@@ -44,28 +49,23 @@ class PredictorCircuit:
            [116.]])
     """
 
-    structure: Circuit
-    literal_weight: FloatArray  # (2 * n_vars, n_outputs)
+    structure: ColumnCircuit  # of one component
+    cell_weight: FloatArray  # (n_leaf_cells, n_outputs)
     edge_weight: FloatArray  # (n_edges, n_outputs)
     bias: FloatArray  # (n_outputs,)
     kind: Literal["logistic", "regression"]
 
     def __post_init__(self) -> None:
         n_outputs = len(self.bias)
-        shapes = (self.literal_weight.shape, self.edge_weight.shape)
-        wanted = ((2 * self.n_vars, n_outputs), (self.structure.n_edges, n_outputs))
-        if shapes != wanted:
+        shapes = (self.cell_weight.shape, self.edge_weight.shape)
+        n_cells, n_edges = len(self.structure.leaf_log_p), self.structure.n_edges
+        if shapes != ((n_cells, n_outputs), (n_edges, n_outputs)):
             raise ValueError(
-                f"literal_weight and edge_weight must have the shapes {wanted[0]} and {wanted[1]}, "
-                f"but have {shapes[0]} and {shapes[1]}."
+                f"cell_weight and edge_weight must have the shapes {(n_cells, n_outputs)} and "
+                f"{(n_edges, n_outputs)}, but have {shapes[0]} and {shapes[1]}."
             )
         if self.kind not in ("logistic", "regression"):
             raise ValueError(f"kind must be 'logistic' or 'regression', but is {self.kind!r}.")
-
-    @property
-    def n_vars(self) -> int:
-        """Number of variables."""
-        return self.structure.n_vars
 
     @property
     def n_outputs(self) -> int:
@@ -78,7 +78,7 @@ class PredictorCircuit:
         return self.structure.vtree
 
     def evaluate(self, X: ArrayLike) -> FloatArray:
-        """The bias plus the weights of all edges and literals that a row takes.
+        """The bias plus the weights of all edges and cells that a row takes.
 
         Parameters
         ----------
@@ -91,94 +91,139 @@ class PredictorCircuit:
             The predicted value of a regression circuit; for a logistic circuit, the log-odds of
             every class against the others.
         """
-        table, _ = check_binary(X, n_vars=self.n_vars)
-        output = np.tile(self.bias, (len(table), 1))
-        weight = self._weight_through_edge
-        flows = compute_flows(self.structure, table)
-        for edges in flows.active_edge:
-            output += weight[edges]
-        if self.structure.root < 2 * self.n_vars:  # a single variable, fixed: no edge
-            output[flows.is_possible] += self.literal_weight[self.structure.root]
-        return output
+        table, _ = check_binary(X, n_vars=len(self.structure.columns))
+        return self.outputs(table)
+
+    def outputs(self, cells: AnyArray) -> FloatArray:
+        """The same for rows of cells."""
+        circuit = self.structure
+        found = np.tile(self.bias, (len(cells), 1))
+        _outputs(
+            np.ascontiguousarray(cells, dtype=np.int32),
+            circuit.leaf_column,
+            circuit.leaf_first,
+            circuit.sum_edges,
+            circuit.edge_left,
+            circuit.edge_right,
+            circuit.leaf_log_p[:, 0] > -np.inf,
+            np.ascontiguousarray(self.cell_weight),
+            np.ascontiguousarray(self.edge_weight),
+            found,
+        )
+        return found
+
+    def with_outputs(self, matrix: FloatArray) -> PredictorCircuit:
+        """The predictor of values with outputs ``output @ matrix``."""
+        return PredictorCircuit(
+            self.structure,
+            self.cell_weight @ matrix,
+            self.edge_weight @ matrix,
+            self.bias @ matrix,
+            "regression",
+        )
 
     @cached_property
-    def _weight_through_edge(self) -> FloatArray:
-        """What an edge and the literals right below it add, `(n_edges + 1, n_outputs)`; NONE: 0."""
-        nothing = np.zeros((1, self.n_outputs))
-        n_sums = self.structure.n_nodes - 2 * self.n_vars
-        of_child = np.vstack([self.literal_weight, np.repeat(nothing, n_sums + 1, axis=0)])
-        of_edges = of_child[self.structure.edge_left] + of_child[self.structure.edge_right]
-        return np.vstack([self.edge_weight + of_edges, nothing])
+    def misses_rows(self) -> bool:
+        """Whether some row takes no edge of the root, so that only the bias is left of it."""
+        circuit = self.structure
+        possible = np.where(circuit.leaf_log_p > -np.inf, 0.0, -np.inf)
+        ones = replace(
+            circuit, leaf_log_p=possible, edge_log_theta=np.zeros_like(circuit.edge_log_theta)
+        )
+        places = range(len(circuit.columns))
+        counts = [np.logaddexp.reduce(ones.leaf_table(c), axis=1)[:, np.newaxis] for c in places]
+        log_count = float(up(ones, counts)[circuit.vtree.root][-1, 0, 0])
+        n_states = np.log([float(column.n_cells) for column in circuit.columns]).sum()
+        return bool(log_count < n_states - 1e-9)
+
+    @cached_property
+    def weight_by_column(self) -> FloatArray:
+        """How much weight lies on the cells of each column and on the edges right above them."""
+        circuit = self.structure
+        cell = np.abs(self.cell_weight).max(axis=1, initial=0.0)
+        weight = np.maximum.reduceat(cell, circuit.leaf_first[:-1])
+        edge = np.abs(self.edge_weight).max(axis=1, initial=0.0)
+        for child in (circuit.edge_left, circuit.edge_right):
+            is_leaf = child < circuit.n_leaves
+            np.maximum.at(weight, child[is_leaf], edge[is_leaf])
+        total = np.zeros(len(circuit.columns))
+        np.add.at(total, circuit.leaf_column, weight)
+        return total
 
     def __repr__(self) -> str:
         return (
-            f"PredictorCircuit(kind={self.kind!r}, n_vars={self.n_vars}, "
+            f"PredictorCircuit(kind={self.kind!r}, n_vars={len(self.structure.columns)}, "
             f"n_outputs={self.n_outputs}, n_edges={self.structure.n_edges})"
         )
 
 
-def without_leaf_sums(predictor: PredictorCircuit) -> PredictorCircuit:
-    """The same predictor, in which only literals stand at the leaves of the vtree.
+@kernel
+def _outputs(
+    cells: IntArray,
+    leaf_column: IntArray,
+    leaf_first: IntArray,
+    sum_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    is_cell: AnyArray,
+    cell_weight: FloatArray,
+    edge_weight: FloatArray,
+    outputs: FloatArray,
+) -> None:
+    """Add what the root adds up for every row: what each node takes, from the leaves up."""
+    n_leaves, n_outputs = len(leaf_column), outputs.shape[1]
+    n_nodes = n_leaves + len(sum_edges) - 1
+    holds = np.zeros(n_nodes, dtype=np.bool_)
+    total = np.zeros((n_nodes, n_outputs))
+    for s in range(len(cells)):
+        for l in range(n_leaves):
+            at = leaf_first[l] + cells[s, leaf_column[l]]
+            holds[l] = is_cell[at]
+            total[l] = cell_weight[at]
+        for i in range(len(sum_edges) - 1):
+            n = n_leaves + i
+            holds[n] = False
+            for e in range(sum_edges[i], sum_edges[i + 1]):
+                left, right = edge_left[e], edge_right[e]
+                if holds[left] and holds[right]:
+                    holds[n] = True
+                    for o in range(n_outputs):
+                        total[n, o] = edge_weight[e, o] + total[left, o] + total[right, o]
+                    break
+        if holds[n_nodes - 1]:
+            outputs[s] += total[n_nodes - 1]
 
-    The text formats need this. An edge to a sum over both values of X becomes two edges, one per
-    literal; each carries the weight of the old edge plus that of the sum's edge to the literal.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from strudel.circuits import compile_factorized
-    >>> from strudel.trees import balanced_vtree
-    >>> structure = compile_factorized(balanced_vtree(2))
-    >>> weight = np.arange(structure.n_edges)[:, None].astype(float)
-    >>> predictor = PredictorCircuit(structure, np.zeros((4, 1)), weight, np.zeros(1), "regression")
-    >>> open_predictor = without_leaf_sums(predictor)
-    >>> predictor.structure.n_nodes, open_predictor.structure.n_nodes
-    (7, 5)
-    >>> bool(np.all(predictor.evaluate([[0, 1]]) == open_predictor.evaluate([[0, 1]])))
-    True
+def predictor_of_bits(
+    structure: Circuit,
+    literal_weight: FloatArray,
+    edge_weight: FloatArray,
+    bias: FloatArray,
+    kind: Literal["logistic", "regression"],
+) -> PredictorCircuit:
+    """The predictor with weights on the literals and edges of a circuit over 0/1 variables.
+
+    `literal_weight` is `(2 * n_vars, n_outputs)`, `edge_weight` is `(n_edges, n_outputs)`.
     """
-    structure = predictor.structure
-    if structure.n_vars == 1:
-        raise ValueError("A predictor over one variable has no products to put literals below.")
-    start, edge_left = structure.node_edges.tolist(), structure.edge_left.tolist()
-    edge_right, parent = structure.edge_right.tolist(), structure.edge_parent.tolist()
-    node_var = structure.vtree.node_var[structure.node_vtree].tolist()
-    n_literals = 2 * structure.n_vars
-
-    def below(child: int) -> list[tuple[int, int]]:
-        """What replaces a child, with the edge whose weight goes along; NONE if there is none."""
-        if child < n_literals or node_var[child] == NONE:
-            return [(child, NONE)]
-        return [(edge_left[e], e) for e in range(start[child], start[child + 1])]
-
-    parents, lefts, rights, parts = [], [], [], []
-    for e in range(structure.n_edges):
-        if edge_right[e] == NONE:
-            continue
-        for left, via_left in below(edge_left[e]):
-            for right, via_right in below(edge_right[e]):
-                parents.append(parent[e])
-                lefts.append(left)
-                rights.append(right)
-                parts.append((e, via_left, via_right))
-    # Every edge carries its place through the sorting of nodes.
-    built = assemble(
-        structure.vtree,
-        structure.node_vtree.copy(),
-        np.array(parents, dtype=np.int32),
-        np.array(lefts, dtype=np.int32),
-        np.array(rights, dtype=np.int32),
-        -np.arange(len(parts), dtype=np.float64),
-        root=structure.root,
+    check_properties(structure, "A predictor circuit", "in_normal_form")
+    words = np.array([[0], [1]])
+    columns = bit_columns(names_of(structure.n_vars, structure.feature_names), "pandas")
+    patterns = [Patterns([var], words, np.ones(2)) for var in range(structure.n_vars)]
+    # Every edge carries its place, in (0, 1), to where it ends up; 0 is that of no edge.
+    n_places = structure.n_edges + 1
+    place = (np.arange(structure.n_edges) + 1.0) / n_places
+    made = fold(structure, -place[:, np.newaxis], np.zeros(1), columns, patterns)
+    with np.errstate(invalid="ignore"):
+        of_cell, of_edge = (
+            np.where(logs > -np.inf, np.rint(-logs * n_places), 0.0).astype(np.int64)[:, 0]
+            for logs in (made.leaf_log_p, made.edge_log_theta)
+        )
+    weight = np.vstack([np.zeros((1, len(bias))), edge_weight])
+    literal = (2 * made.leaf_column[:, np.newaxis] + np.array([0, 1])).ravel()
+    evenly = replace(
+        made,
+        leaf_log_p=np.where(made.leaf_log_p > -np.inf, 0.0, -np.inf),
+        edge_log_theta=np.zeros_like(made.edge_log_theta),
     )
-    weight = np.vstack([predictor.edge_weight, np.zeros((1, predictor.n_outputs))])  # NONE adds 0
-    moved = np.array(parts, dtype=np.int64)[(-built.edge_log_theta).astype(np.int64)]
-    return PredictorCircuit(
-        structure=built.with_parameters(np.zeros(built.n_edges)).with_names(
-            structure.feature_names
-        ),
-        literal_weight=predictor.literal_weight,
-        edge_weight=weight[moved].sum(axis=1),
-        bias=predictor.bias,
-        kind=predictor.kind,
-    )
+    cell_weight = literal_weight[literal] + weight[of_cell]
+    return PredictorCircuit(evenly, cell_weight, weight[of_edge], bias, kind)

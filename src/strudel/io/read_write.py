@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.compile import compile_chow_liu
-from strudel.circuits.predictor import PredictorCircuit, without_leaf_sums
+from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import FileFormatError
 from strudel.io.formats.decisions import predictor_lines, psdd_lines, read_predictor, read_psdd
 from strudel.io.formats.formulas import (
@@ -146,7 +146,7 @@ def write(model: Any, path: PathLike) -> None:
     ----------
     model : Circuit, fitted estimator, Vtree, ChowLiuTree, PredictorCircuit, Sdd, Nnf, Cnf or Dnf
         What the format holds; see `read`. A fitted `RegressionCircuit` or `LogisticCircuit` is
-        written `without_leaf_sums`, which predicts the same. Programs that read a `.psdd` or `.sdd`
+        written as its predictor. Programs that read a `.psdd` or `.sdd`
         file usually also need its vtree: ``write(circuit.vtree, "same_name.vtree")``.
     path : path-like
         Ends in an extension that `read` knows; ``.gz`` may follow.
@@ -164,8 +164,7 @@ def write(model: Any, path: PathLike) -> None:
     if form.holds is ColumnCircuit and is_model(model):
         model = circuit_to_write(model, bare_suffix(path))
     if form.holds is PredictorCircuit:
-        held = getattr(model, "predictor_", None)
-        model = without_leaf_sums(held) if isinstance(held, PredictorCircuit) else model
+        model = getattr(model, "predictor_", model)
     if not isinstance(model, form.holds):
         raise TypeError(
             f"A {bare_suffix(path)} file holds {form.words}, so it cannot hold this "

@@ -195,6 +195,10 @@ class State:
     def _options(self, model: Any) -> dict[str, Any]:
         """Options by name, None for those that no file holds, such as a random generator."""
         options = model.get_params(deep=False)
+        if hasattr(options.get("edges"), "predict"):  # what a predictor gave, not the predictor
+            columns = getattr(model, "code_", ())
+            edges = {own.name: list(own.edges) for own in getattr(columns, "columns", ())}
+            options["edges"] = {name: own for name, own in edges.items() if own}
         for name, value in options.items():
             try:
                 State().plain(value)

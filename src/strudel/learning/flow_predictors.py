@@ -35,7 +35,7 @@ from strudel._numba import kernel, lowest_bit
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import compute_flows
-from strudel.circuits.predictor import PredictorCircuit
+from strudel.circuits.predictor import PredictorCircuit, predictor_of_bits
 from strudel.data.bits import pack_columns
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES, Growth, undecided_places
@@ -297,7 +297,7 @@ def fit_circuit(structure: Circuit, rows: Rows, loss: Loss, alpha: float) -> Pre
     edge_weight[edges] = coefficients[: len(edges)]
     literal_weight = np.zeros((2 * structure.n_vars, len(bias)))
     literal_weight[1::2] = coefficients[len(edges) :]
-    return PredictorCircuit(structure, literal_weight, edge_weight, bias, loss.kind)
+    return predictor_of_bits(structure, literal_weight, edge_weight, bias, loss.kind)
 
 
 def features_of(structure: Circuit, rows: Rows, n_used: int) -> tuple[IntArray, Any]:

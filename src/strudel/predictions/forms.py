@@ -17,7 +17,7 @@ from scipy.special import expit, softmax
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.column_predictor import ColumnPredictor
+from strudel.circuits.predictor import PredictorCircuit
 from strudel.logic.column_classes import Classes, classes_of, region_of
 from strudel.logic.events import Bounds, Event, bounds_from_leaves, children_first
 from strudel.predictions.cell_codes import CellCodes
@@ -196,7 +196,7 @@ def _add_leaves(
 class CircuitForm:
     """A regression or logistic circuit."""
 
-    circuit: ColumnPredictor
+    circuit: PredictorCircuit
     classes: AnyArray | None = None
     lines: tuple[Line, ...] = ()
 
@@ -218,7 +218,7 @@ class CircuitForm:
 
     def with_columns(self, matrix: FloatArray) -> CircuitForm:
         """The same with outputs ``output @ matrix``."""
-        return CircuitForm(self.circuit.with_columns(matrix))
+        return CircuitForm(self.circuit.with_outputs(matrix))
 
     @property
     def places(self) -> list[int]:

@@ -33,9 +33,9 @@ import numpy as np
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.algebra.event_circuit import given_event
-from strudel.circuits.column_predictor import ColumnPredictor
 from strudel.circuits.column_properties import why_not_deterministic
 from strudel.circuits.passes import log_of
+from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.products import Pairs
 from strudel.circuits.walks import edge_shares, leaf_values_of, up
 from strudel.errors import CircuitPropertyError
@@ -396,7 +396,7 @@ def _weighted(form: LinearForm | CircuitForm, known: CellCodes, query: str) -> _
     if isinstance(form, LinearForm):
         weight = np.concatenate([form.weight[place] for place in circuit.leaf_column.tolist()])
         return _Weighted(known, weight, np.zeros((circuit.n_edges, len(form.bias))), form)
-    predictor: ColumnPredictor = form.circuit
+    predictor: PredictorCircuit = form.circuit
     structure = predictor.structure
     if circuit.vtree is not structure.vtree and circuit.vtree != structure.vtree:
         raise ValueError(

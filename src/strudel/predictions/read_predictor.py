@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray
-from strudel.circuits.column_predictor import ColumnPredictor, folded_predictor
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import CutCellsWarning, outer_stack_level
 from strudel.logic.column_classes import column_leaves, conjunction_of, region_of
@@ -79,9 +78,9 @@ def reading_of(predictor: Any, columns: Columns, *, is_decision: bool = False) -
     if "BaseSearchCV" in kinds_of(predictor):
         predictor = getattr(predictor, "best_estimator_", predictor)
     held = getattr(predictor, "predictor_", None)
-    if isinstance(held, ColumnPredictor | PredictorCircuit):
+    if isinstance(held, PredictorCircuit):
         return _Known(_circuit_form(held, getattr(predictor, "classes_", None), columns))
-    if isinstance(predictor, ColumnPredictor | PredictorCircuit):
+    if isinstance(predictor, PredictorCircuit):
         return _Known(_circuit_form(predictor, None, columns))
     if isinstance(predictor, LinearForm | LeafForm | CircuitForm | EventForm):
         return _Known(predictor)
@@ -139,10 +138,9 @@ class _Known(Reading):
 
 
 def _circuit_form(
-    predictor: ColumnPredictor | PredictorCircuit, classes: AnyArray | None, columns: Columns
+    predictor: PredictorCircuit, classes: AnyArray | None, columns: Columns
 ) -> CircuitForm:
-    own = folded_predictor(predictor) if isinstance(predictor, PredictorCircuit) else predictor
-    mine, theirs = own.structure.columns.names, columns.names
+    mine, theirs = predictor.structure.columns.names, columns.names
     if len(mine) != len(theirs):
         raise ValueError(
             f"The predictor has {len(mine)} variables, but the model has {len(theirs)}. They must "
@@ -161,7 +159,7 @@ def _circuit_form(
             f"variable {place} is {mine[place]!r} in the predictor and {theirs[place]!r} in the "
             "model."
         )
-    return CircuitForm(own, classes)
+    return CircuitForm(predictor, classes)
 
 
 def _variable(columns: Columns, name: Any) -> LinearForm:

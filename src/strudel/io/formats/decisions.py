@@ -24,7 +24,7 @@ from strudel._types import NONE, FloatArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.normal_form import assemble_columns, columns_of_values
-from strudel.circuits.predictor import PredictorCircuit
+from strudel.circuits.predictor import PredictorCircuit, predictor_of_bits
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.io.formats.sum_product import (
     ReadOptions,
@@ -375,7 +375,7 @@ def read_predictor(file: TextFile, options: ReadOptions) -> PredictorCircuit:
     literal_weight = np.zeros((2 * structure.n_vars, reader.n_outputs))
     for node, literal in nodes.literals.items():
         literal_weight[literal] = reader.terminal_weight[node]
-    return PredictorCircuit(
+    return predictor_of_bits(
         structure=structure.with_parameters(np.zeros(structure.n_edges)),
         literal_weight=literal_weight,
         edge_weight=reader.element_weight[element],
@@ -481,34 +481,38 @@ class _PredictorReader:
 
 
 def predictor_lines(predictor: PredictorCircuit) -> Iterator[str]:
-    """The file, line by line."""
+    """The file, line by line; edges carry what leaves weigh, which have literals only there."""
     structure = predictor.structure
-    n_literals = 2 * predictor.n_vars
-    leaf_sums = structure.vtree.node_var[structure.node_vtree[n_literals:]] != -1
-    if np.any(leaf_sums):
-        raise ValueError(
-            "A .circuit file has no sums over one variable, but this predictor has "
-            f"{np.count_nonzero(leaf_sums)} of them. Write without_leaf_sums(predictor)."
-        )
+    n_vars = len(structure.columns)
+    if not structure.n_edges:
+        raise ValueError("A predictor over one variable has no decisions, as the file needs them.")
     names = inorder_ids(structure.vtree).tolist()
-    node_vtree = structure.node_vtree.tolist()
-    start = structure.node_edges.tolist()
-    left, right = structure.edge_left.tolist(), structure.edge_right.tolist()
+    first = 2 * n_vars - structure.n_leaves  # literals come before the decisions
 
     def weights(row: FloatArray) -> str:
         return " ".join(map(number, row.tolist()))
 
+    def below(node: int) -> list[tuple[int, FloatArray | float]]:
+        """What stands for a child, and what it weighs."""
+        if node >= structure.n_leaves:
+            return [(first + node, 0.0)]
+        at, var = structure.leaf_first[node], int(structure.leaf_column[node])
+        cells = [cell for cell in (0, 1) if structure.leaf_log_p[at + cell, 0] > -np.inf]
+        return [(2 * var + cell, predictor.cell_weight[at + cell]) for cell in cells]
+
     yield from PREDICTOR_HEADER.splitlines()
     yield "Logisitic Circuit" if predictor.kind == "logistic" else "Regression Circuit"
+    nothing = weights(np.zeros(predictor.n_outputs))
     for letter, value in (("T", 1), ("F", 0)):
-        for var in range(predictor.n_vars):
-            node = 2 * var + value
-            row = weights(predictor.literal_weight[node])
-            yield f"{letter} {node} {names[node_vtree[node]]} {var + 1} {row}"
-    for node in range(n_literals, structure.n_nodes):
-        edges = range(start[node], start[node + 1])
-        elements = " ".join(
-            f"({left[e]} {right[e]} {weights(predictor.edge_weight[e])})" for e in edges
-        )
-        yield f"D {node} {names[node_vtree[node]]} {len(edges)} {elements}"
+        for var in range(n_vars):
+            leaf = names[structure.vtree.var_leaf[var]]
+            yield f"{letter} {2 * var + value} {leaf} {var + 1} {nothing}"
+    for s, v in enumerate(structure.sum_vtree.tolist()):
+        elements = [
+            f"({left} {right} {weights(predictor.edge_weight[e] + more + most)})"
+            for e in range(structure.sum_edges[s], structure.sum_edges[s + 1])
+            for left, more in below(int(structure.edge_left[e]))
+            for right, most in below(int(structure.edge_right[e]))
+        ]
+        yield f"D {2 * n_vars + s} {names[v]} {len(elements)} {' '.join(elements)}"
     yield f"B {weights(predictor.bias)}"
