@@ -15,7 +15,6 @@ from strudel import (
     shap_values,
     sufficient_explanation,
 )
-from strudel.plotting.circuits import _circuit_to_draw, checked_row
 from strudel.predictions import (
     classifier_agreement,
     expected_same_decision_probability,
@@ -92,14 +91,6 @@ def test_answers_are_those_of_the_same_model_without_its_code(mixture, predictor
     found = ANSWERS[name](model, *of_values(*predictors), PARTLY)
     expected = ANSWERS[name](model.with_table_code(None), *predictors, rows)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-
-
-def test_the_component_that_is_drawn(mixture):
-    for values in ({"a": 5, "b": 10, "c": 7}, {"a": 9, "b": 18, "c": 11}):
-        drawn, *_ = _circuit_to_draw(mixture.circuit_, checked_row(mixture.circuit_, values))
-        best = int(responsibilities(mixture, values)[0].argmax())
-        own = mixture.circuit_.component(best)
-        np.testing.assert_array_equal(drawn.edge_log_theta, own.edge_log_theta)
 
 
 def test_events_as_predictors_speak_in_columns(mixture):
