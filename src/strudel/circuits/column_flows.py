@@ -21,10 +21,12 @@ from strudel._numba import in_threads, kernel, lowest_bit, popcount, soonest
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.reweigh import pruned
+from strudel.data.validation import slices
 from strudel.errors import CircuitPropertyError
 
 BLOCK_WORDS = 8  # 512 rows: one cache line per node
 BLOCK_ROWS = 64 * BLOCK_WORDS  # whose flows are found together
+BLOCK_CELLS = 2**23  # of rows, taken at a time, so that a million rows need little extra memory
 BLOCKS_TOGETHER = 4  # in the same memory, which takes as long to get as a block takes
 MOST_CELLS_IN_WORDS = 64  # of a column; rows of wider ones are looked up one by one
 FAR = -50.0  # nats; components this much less probable than the best do not count
@@ -78,7 +80,7 @@ def _made_lines(circuit: ColumnCircuit) -> Lines:
     )
 
 
-def flow_logs(circuit: ColumnCircuit, cells: IntArray) -> FloatArray:
+def flow_logs(circuit: ColumnCircuit, cells: AnyArray) -> FloatArray:
     """Log-likelihoods `(n_rows, k)`, without the weights of the components.
 
     Raises `CircuitPropertyError` where some row takes two edges of one sum.
@@ -88,14 +90,14 @@ def flow_logs(circuit: ColumnCircuit, cells: IntArray) -> FloatArray:
     return log_p
 
 
-def flow_log_likelihood(circuit: ColumnCircuit, cells: IntArray) -> FloatArray:
+def flow_log_likelihood(circuit: ColumnCircuit, cells: AnyArray) -> FloatArray:
     """Log-likelihoods `(n_rows,)` under all components together."""
     total = np.empty(len(cells))
     _sweep(circuit, cells, np.empty((0, 0)), total, np.empty((0, 0), dtype=np.int32))
     return total
 
 
-def lines_taken(circuit: ColumnCircuit, cells: IntArray) -> IntArray:
+def lines_taken(circuit: ColumnCircuit, cells: AnyArray) -> IntArray:
     """The line that every row takes at each vtree node, `(n_rows, n_vtree_nodes)`.
 
     NONE where it takes none that counts; the last column is NONE for rows that are impossible.
@@ -106,29 +108,31 @@ def lines_taken(circuit: ColumnCircuit, cells: IntArray) -> IntArray:
 
 
 def _sweep(
-    circuit: ColumnCircuit, cells: IntArray, log_p: FloatArray, total: FloatArray, taken: IntArray
+    circuit: ColumnCircuit, cells: AnyArray, log_p: FloatArray, total: FloatArray, taken: IntArray
 ) -> None:
     """Fill the output that is not empty."""
-    n_blocks = -(-len(cells) // BLOCK_ROWS)
-    is_twice = np.zeros(n_blocks, dtype=np.bool_)
-    cells = np.ascontiguousarray(cells, dtype=np.int32)
-    if not circuit.__dict__.get("_is_ambiguous", False):
+    for part in slices(len(cells), max(BLOCK_ROWS, BLOCK_CELLS // cells.shape[1])):
+        if circuit.__dict__.get("_is_ambiguous", False):
+            break
+        own = np.ascontiguousarray(cells[part], dtype=np.int32)
+        n_blocks = -(-len(own) // BLOCK_ROWS)
+        is_twice = np.zeros(n_blocks, dtype=np.bool_)
         seconds = 1e-6 * n_blocks * BLOCK_WORDS * (circuit.n_edges + circuit.n_nodes)
-        seconds += 1e-6 * cells.size * circuit.n_components
+        seconds += 1e-6 * own.size * circuit.n_components
         in_threads(
             soonest(_flow_blocks, seconds),
             -(-n_blocks // BLOCKS_TOGETHER),
-            cells,
+            own,
             lines_of(circuit),
             circuit.vtree.n_nodes,
             circuit.log_weight,
-            log_p,
-            total,
-            taken,
+            log_p[part],
+            total[part],
+            taken[part],
             is_twice,
         )
         circuit.__dict__["_is_ambiguous"] = bool(is_twice.any())
-    if circuit.__dict__["_is_ambiguous"]:
+    if circuit.__dict__.get("_is_ambiguous", False):
         raise CircuitPropertyError(
             "Flows need a deterministic circuit, but some row satisfies two edges of one sum node."
         )

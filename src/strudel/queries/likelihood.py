@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._torch import find_device
-from strudel._types import AnyArray, FloatArray, IntArray
+from strudel._types import AnyArray, FloatArray
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.column_flows import flow_log_likelihood, flow_logs
 from strudel.circuits.passes import distinct_rows
@@ -58,7 +58,7 @@ def log_likelihood(model: Any, X: ArrayLike, *, device: Any = "cpu") -> FloatArr
         except CircuitPropertyError:  # some row takes two edges of one sum: a real sum
             pass
     nothing = nothing_known(circuit.columns)
-    rows = Evidence(circuit.columns, cells, nothing.weights, {}, {})
+    rows = Evidence(circuit.columns, cells.astype(np.int32), nothing.weights, {}, {})
     return log_probabilities_of_rows(circuit, rows, place) + log_density + circuit.log_total
 
 
@@ -90,11 +90,11 @@ def observed_log_likelihood(model: Any, X: Any) -> FloatArray:
     return log_p + evidence.log_density() + circuit.log_total
 
 
-def _complete_rows(columns: Columns, X: Any) -> tuple[IntArray, FloatArray | float]:
+def _complete_rows(columns: Columns, X: Any) -> tuple[AnyArray, FloatArray | float]:
     """The cells of rows in which every value is known, and the log-density of their numbers."""
     if columns.are_bits:
         rows, _ = check_binary(X, n_vars=len(columns), feature_names=columns.names)
-        return rows.astype(np.int32), 0.0
+        return rows, 0.0
     evidence = evidence_of_rows(columns, X)
     is_known = evidence.is_known()
     if not is_known.all():
