@@ -1,7 +1,7 @@
 """Circuits on one vtree -> circuits and numbers: products, quotients, divergences.
 
-Whatever takes two circuits is one pass over the pairs of their nodes (`circuits.products`). Read
-`products`, `conditioning`, `marginalization`, `divergences`.
+Whatever takes two circuits is one pass over the pairs of their nodes (`circuits.products`).
+Read `operands` first, then `conditioning`, `products`, `marginalization`, `divergences`.
 """
 
 from strudel._lazy import attach

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel.algebra.column_operands import need_deterministic, two_circuits
+from strudel.algebra.operands import need_deterministic, two_circuits
 from strudel.algebra.products import power_of
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.column_circuit import ColumnCircuit

@@ -19,7 +19,7 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import AnyArray, FloatArray, IntArray, WordArray
-from strudel.algebra.column_operands import need_single, two_circuits
+from strudel.algebra.operands import need_single, two_circuits
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.fingerprints import plus, times
 from strudel.circuits.products import MAX_PAIRS, Pairs

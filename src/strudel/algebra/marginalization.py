@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray
-from strudel.algebra.column_operands import one_circuit
+from strudel.algebra.operands import one_circuit
 from strudel.circuits.circuit import starts
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.column_properties import (

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.algebra.column_operands import need_single, one_circuit, two_circuits
 from strudel.algebra.divergences import is_covered
+from strudel.algebra.operands import need_single, one_circuit, two_circuits
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.column_properties import as_deterministic_as
 from strudel.circuits.products import MAX_PAIRS, Pairs, product

@@ -32,7 +32,7 @@ from strudel.learning.options import EM
 from strudel.models.base import keep_encoder
 from strudel.models.classifier import StrudelClassifier
 from strudel.models.strudel import Strudel, StrudelOptions
-from strudel.queries.by_block import by_block, possible_row
+from strudel.queries.by_block import lazily, possible_row
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.marginals import marginal_probabilities
 from strudel.queries.model import Model, model_of
@@ -277,7 +277,7 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
             X = with_room(X, possible_row(self, X), code, strategy)
         return self._tables(X, n, strategy, seed)
 
-    @by_block("X")
+    @lazily("X")
     def _tables(self, X: Any, n: int, strategy: str, random_state: Any) -> list[Any]:
         whole, names = dense(X), getattr(self, "feature_names_in_", None)
         if hasattr(self, "encoder_") and names is not None:

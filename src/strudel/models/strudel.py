@@ -42,7 +42,7 @@ from strudel.learning.options import (
 from strudel.learning.prepared_rows import FitInput, check_vtree
 from strudel.learning.progress import BestSoFar, Callback, History, Reporter, kept_in, model_in
 from strudel.models.base import DensityEstimator, QueryMethods
-from strudel.queries.by_block import by_block
+from strudel.queries.by_block import lazily
 from strudel.queries.event_probability import responsibilities
 from strudel.queries.model import Model, model_of
 from strudel.tables.encoder import rows_like
@@ -491,7 +491,7 @@ class Strudel(StrudelOptions, DensityEstimator):
         """Probability of every component, given complete or partly observed rows."""
         return responsibilities(self._fitted(), X, device=device)
 
-    @by_block("X")
+    @lazily("X")
     def predict_proba(self, X: Any) -> FloatArray:
         """Probability of every component as the cluster of each row: its responsibilities.
 
@@ -507,7 +507,7 @@ class Strudel(StrudelOptions, DensityEstimator):
         check_is_fitted(self)
         return rows_responsibilities(self._fitted(), rows_like(self, X))
 
-    @by_block("X")
+    @lazily("X")
     def predict(self, X: Any) -> IntArray:
         """The cluster of each row: the component that is most responsible for it.
 

@@ -45,7 +45,7 @@ def possible_row(model: Any, table: Any) -> Any:
     return _typed(type(meta)({name: [values.get(name)] for name in meta.columns}), meta)
 
 
-lazily = by_block = partial(by_block_like, example=possible_row)
+lazily = partial(by_block_like, example=possible_row)
 
 
 def _typed(row: Any, meta: Any) -> Any:

@@ -19,8 +19,8 @@ import numpy as np
 
 from strudel._torch import find_device
 from strudel._types import AnyArray, FloatArray
-from strudel.algebra.column_operands import two_circuits
 from strudel.algebra.event_circuit import at_bounds, event_circuit
+from strudel.algebra.operands import two_circuits
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.column_properties import why_not_deterministic
 from strudel.circuits.products import MAX_PAIRS, product
