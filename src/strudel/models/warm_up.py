@@ -133,7 +133,7 @@ def _ask(model: Any, rows: AnyArray, gaps: AnyArray) -> None:
     queries.pair_probabilities(model, gaps[0])
     queries.most_probable_state(model, gaps)
     queries.most_probable_state(model, gaps[0], k=2)
-    queries.marginal_map(model, [0, 1], np.where(np.arange(8) < 2, np.nan, gaps[0]))
+    queries.marginal_map(model, list(range(7)))
     queries.sample(model, 3, random_state=0)
     queries.sample(model, 3, gaps[0], random_state=0)
     queries.count_distribution(model, [0, 1, 2])

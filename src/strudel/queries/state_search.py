@@ -84,12 +84,11 @@ class StateSearch:
 
         Columns that are not in question have NONE where several cells are possible.
         """
-        scored = [(self._row.log_probability(state), state) for _, state in self._best]
-        scored.sort(key=lambda item: (-item[0], item[1]))
-        cells = np.repeat(self._row.cells[np.newaxis], len(scored), axis=0)
-        if scored:
-            cells[:, self._row.places] = np.array([state for _, state in scored])
-        return cells, np.array([log_p for log_p, _ in scored])
+        best = sorted(self._best, key=lambda item: (-item[0], item[1]))
+        cells = np.repeat(self._row.cells[np.newaxis], len(best), axis=0)
+        if best:
+            cells[:, self._row.places] = np.array([state for _, state in best])
+        return cells, np.array([log_p for log_p, _ in best])
 
     def run(self, max_seconds: float, max_nodes: float) -> None:
         """Search until all others are ruled out, or until a limit."""
