@@ -68,6 +68,11 @@ class CellCodes:
         """Rows that know nothing."""
         return np.tile(self.n_cells, (n_rows, 1))
 
+    def evidence(self, codes: AnyArray) -> Evidence:
+        """Rows of codes as evidence."""
+        weights = tuple(map(np.array, self._weights))
+        return Evidence(self.circuit.columns, codes, weights, {}, {})
+
     def component_logs(self, codes: AnyArray) -> FloatArray:
         """The log-probability of every row of codes under every component."""
         if len(codes) * self.circuit.n_components > MANY_ROWS:

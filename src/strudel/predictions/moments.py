@@ -32,14 +32,12 @@ import numpy as np
 
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.algebra.event_circuit import given_event
 from strudel.circuits.column_properties import why_not_deterministic
 from strudel.circuits.passes import log_of
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.products import Pairs
 from strudel.circuits.walks import edge_shares, leaf_values_of, up
 from strudel.errors import CircuitPropertyError
-from strudel.logic.column_classes import cases_of
 from strudel.predictions.cell_codes import CellCodes
 from strudel.predictions.forms import (
     CircuitForm,
@@ -58,6 +56,7 @@ from strudel.predictions.shared_walks import (
     rows_per_block,
     values_of,
 )
+from strudel.queries.event_probability import log_joint
 from strudel.queries.given import component_posterior, log_mean
 
 MAX_LEAF_PAIRS = 2**22  # of questions, for the variance of a sum of trees: some seconds
@@ -144,27 +143,7 @@ def expected_outputs(form: Form, known: CellCodes, codes: AnyArray, query: str) 
 
 def event_logs(form: EventForm, known: CellCodes, codes: AnyArray) -> FloatArray:
     """The log-probability that an event holds and rows are as they are known."""
-    circuit = known.circuit
-    cases = cases_of(form.event, circuit.columns)
-    if cases is None:
-        own, log_p = given_event(circuit, form.event)
-        if own is None:
-            return np.full(len(codes), -np.inf)
-        return known.of_circuit(own).log_probabilities(codes) + log_p
-    total = np.full(len(codes), -np.inf)
-    for case in cases:
-        asked, is_possible = codes.copy(), np.ones(len(codes), dtype=bool)
-        for place, region in case.items():
-            cells = circuit.columns[place].weights(region) > 0.5
-            for code in np.unique(codes[:, place]).tolist():
-                inside = known.split(place, code, cells)[0]
-                own_rows = codes[:, place] == code
-                asked[own_rows, place] = code if inside == NONE else inside
-                is_possible[own_rows] &= inside != NONE
-        rows = np.flatnonzero(is_possible)
-        if len(rows):
-            total[rows] = np.logaddexp(total[rows], known.log_probabilities(asked[rows]))
-    return total
+    return log_joint(known.circuit, form.event, known.evidence(codes))
 
 
 # Enumeration

@@ -110,8 +110,8 @@ def probability(
         circuit, known, evidence = facts_of(circuit, given, about)
         log_given = _log_given(circuit, known, evidence, max_pairs)
         both = said if known is None else said & known
-        log_joint = _log_joint(circuit, both, evidence, max_pairs)
-        found = np.minimum(log_joint - log_given, 0.0)  # rounding may leave 1e-16
+        log_both = log_joint(circuit, both, evidence, max_pairs)
+        found = np.minimum(log_both - log_given, 0.0)  # rounding may leave 1e-16
     found = found if log else np.exp(found)
     return float(found[0]) if evidence.is_single else found
 
@@ -148,7 +148,7 @@ def log_marginal(
     array([-0.37])
     """
     circuit, event, evidence = facts_of(circuit_of(model), given, may_be_impossible=True)
-    log_p = _log_joint(circuit, event, evidence, device=find_device(device))
+    log_p = log_joint(circuit, event, evidence, device=find_device(device))
     log_density = evidence.log_density() if density else 0.0
     return log_p + log_density + circuit.log_total
 
@@ -191,7 +191,7 @@ def log_conditional(model: Any, X: Any, given: Any = None) -> FloatArray:
     both = evidence.together(known)
     events = [own for own in (event, known_event) if own is not None]
     joined = events[0] & events[-1] if len(events) == 2 else next(iter(events), None)
-    log_both = _log_joint(circuit, joined, both)
+    log_both = log_joint(circuit, joined, both)
     return log_both + both.log_density() - known.log_density() - log_given
 
 
@@ -242,7 +242,7 @@ def _log_given(
     circuit: ColumnCircuit, event: Event | None, evidence: Evidence, max_pairs: int
 ) -> FloatArray:
     """Log-probability of what is given, which must be possible."""
-    log_given = _log_joint(circuit, event, evidence, max_pairs)
+    log_given = log_joint(circuit, event, evidence, max_pairs)
     _need_possible(event, log_given)
     return log_given
 
@@ -253,7 +253,7 @@ def _need_possible(event: Event | None, log_given: FloatArray) -> None:
     raise_if_impossible(log_given)
 
 
-def _log_joint(
+def log_joint(
     circuit: ColumnCircuit,
     event: Event | None,
     evidence: Evidence,
@@ -357,5 +357,5 @@ def _probability_of_circuit(
     evidence = evidence.refined(circuit.columns)
     log_given = _log_given(circuit, None, evidence, max_pairs)
     both = product(circuit, made, max_pairs, "probability")
-    log_joint = log_mean(both, component_logs(both, evidence)) + made.log_total
-    return np.minimum(log_joint - log_given, 0.0)
+    log_both = log_mean(both, component_logs(both, evidence)) + made.log_total
+    return np.minimum(log_both - log_given, 0.0)
