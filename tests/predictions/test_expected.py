@@ -20,7 +20,6 @@ import strudel
 from strategies import examples
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.compile import compile_factorized
-from strudel.circuits.fold import unfold
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import predictor_of_bits
 from strudel.errors import CircuitPropertyError
@@ -420,7 +419,7 @@ def test_probabilities_of_three_classes_add_up():
 def authors(folder, name):
     circuits = folder / "expectation" / "circuits"
     vtree = strudel.read(circuits / f"{name}.vtree")
-    model = unfold(strudel.read(circuits / f"{name}.psdd", vtree=vtree), None).component(0)
+    model = strudel.read(circuits / f"{name}.psdd", vtree=vtree)
     predictor = strudel.read(circuits / f"{name}.glc")
     data = np.load(folder / "expectation" / f"{name}.npz")
     rows = np.unpackbits(data["x_test"], axis=1)[:, : int(data["n_vars"])]
