@@ -1,6 +1,5 @@
 """Expected predictions against the sum over all completions, and against stored answers."""
 
-from dataclasses import replace
 import math
 import random
 from dataclasses import replace

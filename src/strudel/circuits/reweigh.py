@@ -136,17 +136,18 @@ def _keep_reached(
 def side_by_side(circuit: ColumnCircuit) -> ColumnCircuit:
     """The same distribution as one component: its root chooses among copies of the others."""
     k = circuit.n_components
-    if k == 1:
-        return circuit
-    if circuit.n_edges == 0:  # one column
-        mixed = np.logaddexp.reduce(circuit.leaf_log_p + circuit.log_weight, axis=1)
+    if circuit.n_edges == 0:  # one column: its last leaf
+        logs = circuit.leaf_log_p[circuit.leaf_first[-2] :] + circuit.log_weight
         return replace(
             circuit,
-            leaf_log_p=mixed[:, np.newaxis],
+            leaf_column=circuit.leaf_column[-1:],
+            leaf_log_p=np.logaddexp.reduce(logs, axis=1)[:, np.newaxis],
             edge_log_theta=np.zeros((0, 1)),
             log_weight=np.zeros(1),
             known=None,
         )
+    if k == 1:
+        return circuit
     tables = [
         circuit.leaf_table(place).swapaxes(1, 2).ravel() for place in range(len(circuit.columns))
     ]
