@@ -5,6 +5,7 @@ import pytest
 from scipy.special import expit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import oracle
 from sklearn_checks import positive
 from strudel import Strudel, load, read, save, write
 from strudel.models import LogisticCircuit
