@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._names import names_of
-from strudel._numba import kernel
+from strudel._numba import kernel, lowest_bit
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.column_circuit import ColumnCircuit
@@ -98,14 +98,16 @@ class PredictorCircuit:
         """The same for rows of cells."""
         circuit = self.structure
         found = np.tile(self.bias, (len(cells), 1))
+        n_cells = [column.n_cells for column in circuit.columns]
         _outputs(
             np.ascontiguousarray(cells, dtype=np.int32),
+            np.concatenate([[0], np.cumsum(n_cells)]),
             circuit.leaf_column,
             circuit.leaf_first,
+            circuit.leaf_log_p[:, 0] > -np.inf,
             circuit.sum_edges,
             circuit.edge_left,
             circuit.edge_right,
-            circuit.leaf_log_p[:, 0] > -np.inf,
             np.ascontiguousarray(self.cell_weight),
             np.ascontiguousarray(self.edge_weight),
             found,
@@ -159,39 +161,70 @@ class PredictorCircuit:
 
 @kernel
 def _outputs(
-    cells: IntArray,
+    cells: AnyArray,
+    column_first: AnyArray,
     leaf_column: IntArray,
     leaf_first: IntArray,
+    is_possible: AnyArray,
     sum_edges: IntArray,
     edge_left: IntArray,
     edge_right: IntArray,
-    is_cell: AnyArray,
     cell_weight: FloatArray,
     edge_weight: FloatArray,
-    outputs: FloatArray,
+    output: FloatArray,
 ) -> None:
-    """Add what the root adds up for every row: what each node takes, from the leaves up."""
-    n_leaves, n_outputs = len(leaf_column), outputs.shape[1]
-    n_nodes = n_leaves + len(sum_edges) - 1
-    holds = np.zeros(n_nodes, dtype=np.bool_)
-    total = np.zeros((n_nodes, n_outputs))
-    for s in range(len(cells)):
+    """Add to `output` (n_rows, n_outputs) what every row takes; 64 rows are in one word."""
+    n_rows, n_columns = cells.shape
+    n_leaves, none = len(leaf_column), np.uint64(0)
+    word = np.empty(
+        n_leaves + len(sum_edges) - 1, dtype=np.uint64
+    )  # the rows that a node holds for
+    flow = np.empty_like(word)  # and those that pass it
+    for start in range(0, n_rows, 64):
+        stop = min(start + 64, n_rows)
+        cell_word = np.zeros(column_first[-1], dtype=np.uint64)
+        for c in range(n_columns):
+            for s in range(start, stop):
+                at = column_first[c] + cells[s, c]
+                cell_word[at] = cell_word[at] | np.uint64(1) << np.uint64(s - start)
         for l in range(n_leaves):
-            at = leaf_first[l] + cells[s, leaf_column[l]]
-            holds[l] = is_cell[at]
-            total[l] = cell_weight[at]
-        for i in range(len(sum_edges) - 1):
-            n = n_leaves + i
-            holds[n] = False
-            for e in range(sum_edges[i], sum_edges[i + 1]):
-                left, right = edge_left[e], edge_right[e]
-                if holds[left] and holds[right]:
-                    holds[n] = True
-                    for o in range(n_outputs):
-                        total[n, o] = edge_weight[e, o] + total[left, o] + total[right, o]
-                    break
-        if holds[n_nodes - 1]:
-            outputs[s] += total[n_nodes - 1]
+            word[l], away = none, column_first[leaf_column[l]] - leaf_first[l]
+            for at in range(leaf_first[l], leaf_first[l + 1]):
+                if is_possible[at]:
+                    word[l] = word[l] | cell_word[at + away]
+        for n in range(len(sum_edges) - 1):
+            held = none
+            for e in range(sum_edges[n], sum_edges[n + 1]):
+                held |= word[edge_left[e]] & word[edge_right[e]]
+            word[n_leaves + n] = held
+        flow[:] = none
+        flow[-1] = word[-1]
+        for n in range(len(sum_edges) - 2, -1, -1):
+            if flow[n_leaves + n] == none:
+                continue
+            for e in range(sum_edges[n], sum_edges[n + 1]):
+                l, r = edge_left[e], edge_right[e]
+                taken = flow[n_leaves + n] & word[l] & word[r]
+                if taken != none:
+                    flow[l] = flow[l] | taken
+                    flow[r] = flow[r] | taken
+                    _add(taken, start, edge_weight[e], output)
+        for l in range(n_leaves):
+            away = column_first[leaf_column[l]] - leaf_first[l]
+            for at in range(leaf_first[l], leaf_first[l + 1]):
+                taken = flow[l] & cell_word[at + away]
+                if taken != none:
+                    _add(taken, start, cell_weight[at], output)
+
+
+@kernel
+def _add(rows: np.uint64, start: int, weight: FloatArray, output: FloatArray) -> None:
+    """Add weights to the rows of a word."""
+    while rows != np.uint64(0):
+        s = start + lowest_bit(rows)
+        for o in range(len(weight)):
+            output[s, o] += weight[o]
+        rows = rows & (rows - np.uint64(1))
 
 
 def predictor_of_bits(
