@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from strategies import seeds, vtrees
 from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.fold import unfold
 from strudel.queries.given import circuit_of
 from strudel.tables.column import Column, bit_column
 from strudel.tables.density import Density, Pieces
+from strudel.tables.learn_code import code_of_columns
 from strudel.tables.schema import Columns
 
 NONE = -1
@@ -110,6 +112,23 @@ def random_circuit(columns, vtree, rng, k):
 def states_of(columns):
     """All combinations of cells."""
     return list(itertools.product(*(range(column.n_cells) for column in columns)))
+
+
+def probability_of(circuit, cells):
+    """The probability of some cells, None for each column that may have any."""
+    return float(
+        joint_of(circuit)[tuple(slice(None) if c is None else int(c) for c in cells)].sum()
+    )
+
+
+def mixture_of(circuit):
+    """The components over the bits of a learner."""
+    return unfold(circuit, None if circuit.columns.are_bits else code_of_columns(circuit.columns))
+
+
+def as_bits(circuit):
+    """A circuit of one component over the bits of a learner."""
+    return mixture_of(circuit).component(0)
 
 
 def joint_of(circuit):

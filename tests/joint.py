@@ -24,8 +24,10 @@ from strategies import (
     sum_circuit,
 )
 from strudel.circuits.builder import CircuitBuilder
+from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
+from strudel.circuits.fold import unfold
 from strudel.circuits.mixture import Mixture
 from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import learn_structure
@@ -39,6 +41,8 @@ class Joint:
     """Probabilities of all states, as plain sums over a table."""
 
     def __init__(self, model):
+        if isinstance(model, ColumnCircuit):
+            model = unfold(model, None)
         self.states = np.array(oracle.all_rows(model.n_vars))
         if isinstance(model, Mixture):
             self.parts = np.array([oracle.probabilities(part) for part in model.components()])

@@ -27,7 +27,7 @@ def assert_same_search(one, other):
     for column in ("n_splits", "train", "valid", "n_edges"):
         assert np.array_equal(getattr(one.history_, column), getattr(other.history_, column))
     assert one.history_.best == other.history_.best
-    for name in ("node_vtree", "node_edges", "edge_left", "edge_right", "edge_log_theta"):
+    for name in ("leaf_log_p", "sum_edges", "edge_left", "edge_right", "edge_log_theta"):
         assert np.array_equal(getattr(one.circuit_, name), getattr(other.circuit_, name)), name
 
 

@@ -61,7 +61,7 @@ def test_writes_a_model_that_scores_as_reported(fit, path, table, rows, unseen, 
     assert report["n_edges"] == circuit_of(model).size
     assert report["n_parameters"] == model.circuit_.n_parameters
     assert report["chosen"] == model.chosen_
-    assert model.circuit_.feature_names == ("coffee", "tea", "milk", "sugar", "cake")
+    assert model.circuit_.columns.names == ("coffee", "tea", "milk", "sugar", "cake")
     facts = read_provenance(path)
     assert facts["log_likelihood"] == report["log_likelihood"]
     assert facts["source"] == "train.csv"
@@ -127,7 +127,7 @@ def test_an_interrupt_keeps_the_best_circuit_and_says_so(run, path, table, monke
     code, out, err = run("fit", *ONE, table, "-o", path, "--json")
     assert (code, err) == (0, "interrupted; wrote the best model so far\n")
     assert json.loads(out)["stopped_because"] == "interrupted"
-    assert load(path).circuit_.n_vars == 5
+    assert len(load(path).circuit_.columns) == 5
 
 
 def test_an_interrupt_outside_the_search_is_exit_code_130(monkeypatch, capsys):
@@ -246,12 +246,13 @@ def test_columns_can_be_dropped_and_described(run, path, make_lines, tmp_path):
     assert load(path).feature_names_in_.tolist() == ["age", "smoker", "town"]
     settings = sets("columns.max_categories=40", "columns.age=category", "columns.town=ignore")
     assert run("fit", table, *options, *settings) == (0, "", "")
-    code = load(path).encoder_.code_
-    assert code.names == ("age", "smoker", "since", "name")
-    assert (code.column("age").kind, code.column("name").n_values) == ("category", 40)
+    columns = load(path).circuit_.columns
+    assert columns.names == ("age", "smoker", "since", "name")
+    assert (columns[0].kind, columns[3].n_cells) == ("category", 40)
     edges = sets("columns.edges={'age': [40, 61]}")
     assert run("fit", table, *options, *edges) == (0, "", "")
-    labels = load(path).encoder_.code_.column("age").labels
+    columns = load(path).circuit_.columns
+    labels = columns[columns.place("age")].labels
     assert labels == ("<40", "[40, 61)", ">=61")
 
 

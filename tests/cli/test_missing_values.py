@@ -33,7 +33,7 @@ def test_fit_says_what_is_left_out_and_missing_for_a_reason(learned):
     assert "note: Column 'number' looks like an identifier (400 of 400 values are distinct)" in err
     assert "births is missing in 100 % of the rows with sex = male, and in 0 % of the others" in err
     assert "strudel impute leaves those empty that are missing by rule" in err
-    assert load(path).circuit_.table_code.names == ("sex", "age", "births", "pulse")
+    assert load(path).circuit_.columns.names == ("sex", "age", "births", "pulse")
 
 
 def test_impute_leaves_them_empty_and_says_how_many(run, learned, visits, tmp_path):

@@ -71,8 +71,9 @@ def test_a_classifier_has_options_of_its_own(run, survey, tmp_path):
     assert run("fit", survey, "-o", path, *options, "-q")[0] == 0
     model = load(path)
     assert (model.method, model.scoring, model.n_folds) == ("joint", "brier", 2)
-    assert model.encoder_.max_categories == 40
-    assert model.encoder_.code_.column("age").edges == (40.0,)
+    assert model.columns.max_categories == 40
+    columns = model.circuit_.columns
+    assert columns[columns.place("age")].edges == (40.0,)
 
 
 def model_frame(rows):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from column_circuits import as_bits
 from lazy_tables import (
     TRAIN,
     VALID,
@@ -86,7 +87,8 @@ def test_a_frame_that_fits_gives_the_model_of_an_ordinary_fit(cuts):
     one = Strudel(**CIRCUIT).fit(frame, X_valid=valid)
     other = Strudel(**CIRCUIT).fit(frame_in_parts(frame, cuts), X_valid=lazy)
     assert_same_search(one, other)
-    assert one.encoder_.code_.to_dict() == other.encoder_.code_.to_dict()
+    columns = zip(one.circuit_.columns, other.circuit_.columns, strict=True)
+    assert all((a.labels, a.counts) == (b.labels, b.counts) for a, b in columns)
     assert list(other.feature_names_in_) == list(frame.columns)
     assert Strudel(**CIRCUIT).fit(frame, X_valid=lazy).score(valid) == one.score(valid)
 
@@ -169,8 +171,9 @@ def test_parameters_of_a_circuit_are_counted_on_all_rows_but_those_held_out():
     model = Strudel(**CIRCUIT).fit(in_parts(MANY, CUTS))
     assert len(model.held_out_rows_) == 40
     rest = np.delete(MANY, model.held_out_rows_, axis=0)
-    of_all = fit_parameters(model.circuit_, rest)
-    np.testing.assert_allclose(model.circuit_.edge_log_theta, of_all.edge_log_theta, rtol=1e-12)
+    circuit = as_bits(model.circuit_)
+    of_all = fit_parameters(circuit, rest)
+    np.testing.assert_allclose(circuit.edge_log_theta, of_all.edge_log_theta, rtol=1e-12)
     train, valid = model.log_likelihoods_
     assert train == pytest.approx(log_likelihood(of_all, rest).mean())
     assert valid == pytest.approx(log_likelihood(of_all, MANY[model.held_out_rows_]).mean())
@@ -208,8 +211,9 @@ def test_weights_count_as_rows():
     weight = np.random.default_rng(1).integers(0, 4, len(MANY)).astype(float)
     X = in_parts(MANY, CUTS)
     model = Strudel(**CIRCUIT).fit(X, X_valid=VALID, sample_weight=weight)
-    of_all = fit_parameters(model.circuit_, MANY, sample_weight=weight)
-    np.testing.assert_allclose(model.circuit_.edge_log_theta, of_all.edge_log_theta, rtol=1e-12)
+    circuit = as_bits(model.circuit_)
+    of_all = fit_parameters(circuit, MANY, sample_weight=weight)
+    np.testing.assert_allclose(circuit.edge_log_theta, of_all.edge_log_theta, rtol=1e-12)
     lazy = Strudel(**CIRCUIT).fit(X, X_valid=VALID, sample_weight=da.from_array(weight, chunks=99))
     assert_same_search(model, lazy)
 
@@ -240,7 +244,7 @@ def test_values_that_the_sample_lacks_are_missing_unless_they_are_categories():
         Strudel(**CIRCUIT, columns=TableEncoder(unknown="error")).fit(lazy)
     kinds = pd.CategoricalDtype(["blue", "green", "mauve", "red"])
     model = Strudel(**CIRCUIT).fit(lazy.astype({"colour": kinds}))
-    assert "mauve" in model.encoder_.code_.column("colour").values
+    assert "mauve" in model.circuit_.columns[model.circuit_.columns.place("colour")].values
 
 
 @pytest.mark.compiled
@@ -250,7 +254,7 @@ def test_rows_and_columns_of_which_nothing_is_known_change_nothing():
     X = np.column_stack([PARTLY, np.full(len(PARTLY), np.nan)])
     X[::5] = np.nan
     model = Strudel(**CIRCUIT).fit(in_parts(X, CUTS), X_valid=VALID_WITH_A_COIN)
-    assert model.circuit_.n_vars == 7
+    assert len(model.circuit_.columns) == 7
     assert np.isfinite(model.log_likelihoods_.train)
 
 

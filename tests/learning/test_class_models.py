@@ -3,28 +3,26 @@
 import itertools
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.special import log_softmax, logsumexp
 from sklearn.linear_model import LogisticRegression
 
-from strudel import StrudelClassifier, log_likelihood
+from strudel import StrudelClassifier, log_likelihood, probability
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.mixture import as_mixture
 from strudel.learning.class_models import (
     ClassModel,
     ClassRows,
     LogisticFit,
-    class_codewords,
-    class_names,
+    class_column,
+    code_with_class,
     first_structure,
     fold_of_rows,
-    target_name,
     values_held,
-    with_class,
 )
 from strudel.tables import TableEncoder
 from strudel.tables.column_codes import as_column_codes
+from strudel.tables.table_code import code_of_bits
 
 PENALTY, STRENGTH = 1.0, 2.0
 
@@ -34,23 +32,19 @@ def test_folds_hold_out_every_class_evenly_but_never_its_only_row():
     assert found.tolist() == [1, 0, -1, 0, 1]
 
 
-def test_names_and_codes_of_classes():
-    assert class_names(["no", "yes"], ["age"]) == ["class=yes"]
-    assert class_names([0, 1], ["age"], "smoker") == ["smoker"]
-    assert target_name(pd.Series([0, 1], name="smoker")) == "smoker"
-    assert target_name([0, 1]) == "class"
-    assert class_codewords(2).tolist() == [[0], [1]]
-    assert class_codewords(3).tolist() == np.eye(3).tolist()
+def test_the_name_of_the_class_is_one_that_no_column_has():
+    assert class_column(["no", "yes"], "class", ["age"]).name == "class"
+    assert class_column(["no", "yes"], "class", ["class", "class_"]).name == "class__"
     code = TableEncoder().fit([[1], [2], [3]]).code_
-    assert with_class(code, ["no", "yes"]).variable_names == ("x0>=2", "x0>=3", "class=yes")
+    assert code_with_class(code, ["no", "yes"]).variable_names == ("x0>=2", "x0>=3", "class=yes")
 
 
-def test_the_class_of_a_component_is_a_variable_beside_the_inputs():
+def test_a_component_of_a_class_has_no_other():
     circuit = figure_1_circuit()
-    found = ClassModel(as_mixture(circuit), np.array([1]), None).with_class_variables()
-    row = [1, 0, 1, 0]
-    assert log_likelihood(found, [[*row, 1]]) == pytest.approx(log_likelihood(circuit, [row]))
-    assert log_likelihood(found, [[*row, 0]])[0] == -np.inf
+    code = code_with_class(code_of_bits(["a", "b", "c", "d"], "numpy"), ["no", "yes"])
+    found = ClassModel(as_mixture(circuit), np.array([1]), None).over_columns(code)
+    assert probability(found, "class = yes") == 1.0
+    assert probability(found, "a") == pytest.approx(probability(circuit, "X1"))
 
 
 def table(n_rows=300, n_classes=3, share_hidden=0.0, seed=0):

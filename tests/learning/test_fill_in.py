@@ -7,10 +7,10 @@ from sklearn.linear_model import Ridge
 
 from strudel import StrudelImputer, load, log_likelihood, sample, save
 from strudel.circuits import figure_1_circuit
+from strudel.circuits.mixture import as_mixture
 from strudel.learning import fit_parameters
 from strudel.learning.fill_in import (
     PENALTIES,
-    FillRegressions,
     _models_without,
     _ridge,
 )
@@ -93,16 +93,6 @@ def test_a_saved_imputer_fills_the_same_and_each_row_by_itself(tmp_path):
     assert pd.concat(one_by_one).equals(filled.iloc[:20])
 
 
-def test_regressions_of_other_columns_are_refused():
-    _, gaps = on_lines(60)
-    imputer = StrudelImputer(random_state=0).fit(gaps)
-    found, columns = imputer.regressions_, imputer.encoder_.code_.columns
-    arrays = {name.split(".")[1]: values for name, values in found.arrays().items()}
-    assert FillRegressions.from_arrays(columns, **arrays).weight.shape == found.weight.shape
-    with pytest.raises(ValueError, match="do not belong to its columns"):
-        FillRegressions.from_arrays(columns[:-1], **arrays)
-
-
 def test_what_tells_nothing_does_no_harm():
     _, gaps = on_lines(80)
     gaps["same"] = 1.5
@@ -148,7 +138,7 @@ def test_rows_are_completed_by_what_the_others_would_have_taught():
     rows = sample(structure, 30, random_state=0).astype(float)
     fold, weight = np.arange(30) % 3, np.full(30, 1e6)  # so that little is left of what is taken
     whole = fit_parameters(structure, rows, sample_weight=weight)
-    for number, without in enumerate(_models_without(whole, rows, weight, fold)):
+    for number, without in enumerate(_models_without(as_mixture(whole), rows, weight, fold)):
         others = fit_parameters(structure, rows[fold != number], sample_weight=weight[:20])
         assert np.exp(without.edge_log_theta[:, 0]) == pytest.approx(others.theta, abs=1e-5)
 
@@ -162,8 +152,8 @@ def test_rows_that_cannot_be_teach_nothing():
     is_possible = log_likelihood(certain, rows) > -np.inf
     assert 0 < is_possible.sum() < 30
     fold = np.arange(30) % 3
-    found = _models_without(certain, rows, None, fold)
-    expected = _models_without(certain, rows[is_possible], None, fold[is_possible])
+    found = _models_without(as_mixture(certain), rows, None, fold)
+    expected = _models_without(as_mixture(certain), rows[is_possible], None, fold[is_possible])
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one.edge_log_theta, other.edge_log_theta)
         assert not np.isnan(one.edge_log_theta).any()

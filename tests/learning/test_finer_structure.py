@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import oracle
+from column_circuits import as_bits
 from makers import columns_in_a_chain, rows_of_kinds
 from strudel import Mixture, Strudel
 from strudel.circuits.compile import compile_column_tree
@@ -37,8 +38,11 @@ def random_mixture(structure, n_components, rng):
 def test_a_longer_prefix_has_the_same_distribution(search, lengths, rng):
     X = rows_of_kinds(n_rows=300, n_vars=9)
     coarse, fine = (
-        Strudel(n_components=1, search=search, max_splits=n, random_state=0).fit(X).circuit_
-        for n in lengths
+        as_bits(model.circuit_)
+        for model in (
+            Strudel(n_components=1, search=search, max_splits=n, random_state=0).fit(X)
+            for n in lengths
+        )
     )
     mixture = random_mixture(coarse, 3, rng)
     same = on_finer_structure(mixture, fine)
@@ -54,7 +58,8 @@ def test_a_longer_prefix_has_the_same_distribution(search, lengths, rng):
 def test_impossible_choices_stay_impossible(rng):
     X = rows_of_kinds(n_rows=300, n_vars=9)
     coarse, fine = (
-        Strudel(n_components=1, max_splits=n, random_state=0).fit(X).circuit_ for n in (0, 6)
+        as_bits(model.circuit_)
+        for model in (Strudel(n_components=1, max_splits=n, random_state=0).fit(X) for n in (0, 6))
     )
     width = np.diff(coarse.node_edges)[coarse.edge_parent]
     edge = np.flatnonzero(width == 2)[0]
@@ -69,7 +74,8 @@ def test_impossible_choices_stay_impossible(rng):
 def test_other_structures_are_refused(rng):
     X = rows_of_kinds(n_rows=300, n_vars=9)
     coarse, fine = (
-        Strudel(n_components=1, max_splits=n, random_state=0).fit(X).circuit_ for n in (2, 8)
+        as_bits(model.circuit_)
+        for model in (Strudel(n_components=1, max_splits=n, random_state=0).fit(X) for n in (2, 8))
     )
     with pytest.raises(ValueError, match="not finer than the mixture's own"):
         on_finer_structure(random_mixture(fine, 2, rng), coarse)

@@ -1,7 +1,6 @@
 """The classifier: exact by enumeration, whatever is known, and at home in scikit-learn."""
 
 import itertools
-import math
 import pickle
 
 import numpy as np
@@ -10,9 +9,8 @@ import polars as pl
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import oracle
+from column_circuits import probability_of
 from strudel import (
-    Strudel,
     StrudelClassifier,
     load,
     log_marginal,
@@ -21,11 +19,13 @@ from strudel import (
     probability,
     save,
 )
+from strudel.circuits.compile import compile_factorized
 from strudel.data.bits import pack_columns
 from strudel.errors import UnseenValueWarning
 from strudel.learning.class_models import ClassRows, complete_rows, count_classes
 from strudel.tables import TableEncoder
 from strudel.trees.chow_liu import learn_class_tree
+from strudel.trees.vtree import balanced_vtree
 
 # Nothing is left to be chosen, so a fit is one fit.
 PLAIN = {
@@ -67,41 +67,16 @@ def partly_known_rows():
     return np.where(rng.random((30, 5)) < 0.4, np.nan, rng.integers(0, 2, size=(30, 5)))
 
 
-def component_probability(mixture, c, row):
-    circuit = mixture.component(c)
-    return math.exp(mixture.log_weight[c]) * math.fsum(
-        oracle.probability(circuit, full) for full in oracle.completions(list(row))
-    )
-
-
+@pytest.mark.parametrize("method", ["per_class", "joint"])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_classes_given_partly_known_rows_follow_bayes_rule(n_classes):
+def test_classes_given_partly_known_rows_follow_bayes_rule(n_classes, method):
     X, y = rows_with_classes(n_classes=n_classes)
-    model = StrudelClassifier(**PLAIN).fit(X, y)
-    for row, found in zip(
-        partly_known_rows(), model.predict_proba(partly_known_rows()), strict=True
-    ):
-        joint = np.zeros(n_classes)
-        for c, owner in enumerate(model.component_class_):
-            joint[owner] += component_probability(model.circuit_, c, row)
-        assert found == pytest.approx(joint / joint.sum(), rel=1e-9)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_joint_mixture_follows_bayes_rule(n_classes):
-    X, y = rows_with_classes(n_classes=n_classes)
-    model = StrudelClassifier(**PLAIN | {"method": "joint"}).fit(X, y)
-    words = [[0], [1]] if n_classes == 2 else [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
-    rows = partly_known_rows()[:6]
+    model = StrudelClassifier(**PLAIN | {"method": method}).fit(X, y)
+    rows = partly_known_rows()[:8]
     for row, found in zip(rows, model.predict_proba(rows), strict=True):
-        joint = [
-            math.fsum(
-                component_probability(model.circuit_, c, [*row, *map(float, word)])
-                for c in range(model.circuit_.n_components)
-            )
-            for word in words
-        ]
-        assert found == pytest.approx(np.array(joint) / sum(joint), rel=1e-9)
+        known = [None if np.isnan(value) else value for value in row]
+        joint = np.array([probability_of(model.circuit_, [*known, c]) for c in range(n_classes)])
+        assert found == pytest.approx(joint / joint.sum(), rel=1e-9)
 
 
 @pytest.mark.parametrize("method", ["per_class", "joint"])
@@ -110,8 +85,8 @@ def test_inputs_and_class_have_one_distribution(method, n_classes):
     X, y = rows_with_classes(n_classes=n_classes)
     y = y if n_classes > 1 else np.full(len(X), "no")
     model = StrudelClassifier(**PLAIN | {"method": method}).fit(X, y)
-    joint = model.joint_mixture()
-    assert joint.table_code.names == ("x0", "x1", "x2", "x3", "x4", "class")
+    joint = model.circuit_
+    assert joint.columns.names == ("x0", "x1", "x2", "x3", "x4", "class")
     rows = partly_known_rows()
     log_known = model.score_samples(rows)
     chances = model.predict_proba(rows)
@@ -170,19 +145,6 @@ def test_class_weights_count_like_weights_of_the_rows(table):
 
 
 @pytest.mark.compiled
-def test_a_structure_over_columns_leaves_codes_of_no_value_impossible():
-    X, y = mixed_frame()
-    model = StrudelClassifier(method="per_class", init="independent", random_state=0).fit(X, y)
-    assert model.encoder_.respect_one_hot
-    assert {trial.setting.of_columns for trial in model.trials_} == {True}
-    joint = model.joint_mixture().with_table_code(None)
-    for column in model.encoder_.code_.columns:
-        words = np.full((column.n_values, joint.n_vars), np.nan)
-        words[:, column.start : column.stop] = column.codewords
-        assert np.exp(log_marginal(joint, words)).sum() == pytest.approx(1.0)
-
-
-@pytest.mark.compiled
 def test_one_class_is_certain_and_a_rare_one_is_kept():
     X, y = rows_with_classes(n_rows=40)
     assert StrudelClassifier().fit(X, ["yes"] * 40).predict_proba(X).tolist() == [[1.0]] * 40
@@ -227,10 +189,10 @@ def test_the_class_keeps_its_name(method, tmp_path):
     assert model.target_name_ == load(tmp_path / "m.strudel").target_name_ == "phase"
     assert StrudelClassifier(**PLAIN).fit(X, y).target_name_ == "class"
     if method == "joint":
-        edge = model.encoder_.code_.column("age").edges[-1]
+        edge = model.circuit_.columns[0].edges[-1]
         marginals = marginal_probabilities(model.circuit_, {"age": (edge, None)})
         assert marginals["phase"]["late"] > 0.9
-        assert model.circuit_.feature_names[-1] == "phase=late"
+        assert model.circuit_.columns[-1].labels == ("early", "late")
 
 
 def test_a_class_of_0_and_1_is_a_variable_of_its_own_name():
@@ -238,9 +200,9 @@ def test_a_class_of_0_and_1_is_a_variable_of_its_own_name():
     frame = pd.DataFrame(X).add_prefix("v").assign(is_yes=(y == "yes").astype(int))
     model = StrudelClassifier(**PLAIN | {"method": "joint"})
     model.fit(frame.drop(columns="is_yes"), frame["is_yes"])
-    assert model.circuit_.feature_names == tuple(frame)
+    assert model.circuit_.columns.names == tuple(frame)
     model.fit(frame.drop(columns="v0"), frame["is_yes"])  # a name that an input has
-    assert model.circuit_.feature_names[-2:] == ("is_yes", "is_yes_")
+    assert model.circuit_.columns.names[-2:] == ("is_yes", "is_yes_")
 
 
 @pytest.mark.parametrize(
@@ -324,11 +286,7 @@ def _connects(edges):
 
 def test_parameters_are_drawn_from_component_to_class_to_all_rows():
     X = np.array([[0], [0], [0], [1]], dtype=np.uint8)
-    circuit = (
-        Strudel(n_components=1, max_splits=0, random_state=0, validation_fraction=None)
-        .fit(X)
-        .circuit_
-    )
+    circuit = compile_factorized(balanced_vtree(1))
     counts = count_classes(circuit, [pack_columns(X[:2]), pack_columns(X[2:])], 1, rng=0)
     mixture = counts.mixture(class_strength=4.0, strength=2.0)
     everywhere = (1 + 0.5) / (4 + 1)  # of one
@@ -361,8 +319,7 @@ def test_a_classifier_answers_questions_about_inputs_and_class(method):
         2, method=method, max_splits=0, pseudocount=1.0, class_pseudocount=1.0
     )
     model.set_params(random_state=0).fit(X, y)
-    joint = model.joint_mixture()
-    assert model.joint_mixture() is joint  # made once
+    joint = model.circuit_
     given = {"kind": "u", "size": 0.5}
     expected = model.predict_proba(pd.DataFrame([given]))[0, 1]
     assert model.probability("buys = yes", given) == pytest.approx(expected)

@@ -6,6 +6,7 @@ from scipy.special import expit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
+from column_circuits import as_bits
 from sklearn_checks import positive
 from strudel import Strudel, load, read, save, write
 from strudel.models import LogisticCircuit
@@ -45,15 +46,15 @@ def test_the_gradient_of_the_penalised_log_loss_vanishes(n_classes):
     density = Strudel(n_components=1, max_splits=4, random_state=0).fit(X)
     model = LogisticCircuit(density, alpha=0.7, target_splits=0, validation_fraction=None)
     model.fit(X, y, sample_weight=weight)
-    predictor = model.predictor_
+    predictor, circuit = model.predictor_, as_bits(density.circuit_)
     assert predictor.n_outputs == (1 if n_classes == 2 else 3)
     classes = model.classes_[1:] if n_classes == 2 else model.classes_
     residual = (y[:, None] == classes) - expit(predictor.evaluate(X))
     gradients = []
-    for e in range(density.circuit_.n_edges):
-        taken = np.array([e in oracle.active_edges(density.circuit_, row) for row in X])
-        has_choice = np.sum(density.circuit_.edge_parent == density.circuit_.edge_parent[e]) > 1
-        if has_choice and density.circuit_.edge_right[e] >= 0:
+    for e in range(circuit.n_edges):
+        taken = np.array([e in oracle.active_edges(circuit, row) for row in X])
+        has_choice = np.sum(circuit.edge_parent == circuit.edge_parent[e]) > 1
+        if has_choice and circuit.edge_right[e] >= 0:
             gradients.append((weight * taken) @ residual)
     found = predictor.edge_weight[np.any(predictor.edge_weight != 0.0, axis=1)]
     wanted = np.sort([gradient for gradient in gradients if np.abs(gradient).max() > 1e-9], axis=0)

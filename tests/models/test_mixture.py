@@ -67,14 +67,14 @@ def test_feature_names_are_kept_and_compared():
     X = pd.DataFrame(clusters(0), columns=list("abcdefgh"))
     model = Strudel(**QUICK).fit(X)
     assert model.feature_names_in_.tolist() == list("abcdefgh")
-    assert model.circuit_.feature_names == tuple("abcdefgh")
+    assert model.circuit_.columns.names == tuple("abcdefgh")
     with pytest.warns(ExtraColumnsWarning, match="X has 'z', which"):  # and "a" is unknown
         found = model.score_samples(X.rename(columns={"a": "z"}))
     assert found == pytest.approx(model.log_marginal(X.assign(a=np.nan)))
     assert model.score(X[list("hgfedcba")]) == model.score(X)
     with pytest.raises(WrongTableError, match="only 3 of the 8 columns"):
         model.score(X[["a", "b", "c"]])
-    assert model.fit(clusters(0)).circuit_.feature_names is None
+    assert model.fit(clusters(0)).circuit_.columns.names[0] == "x0"
 
 
 @pytest.mark.compiled
@@ -305,11 +305,11 @@ def test_the_structure_is_that_of_the_search(search):
     mixture = Strudel(n_components=2, max_splits=7, search=search, random_state=0)
     mixture.fit(X, X_valid=clusters(1))
     single = Strudel(n_components=1, search=search, max_splits=7, validation_fraction=None).fit(X)
-    component = mixture.circuit_.component(0)
-    for name in ("node_vtree", "node_edges", "edge_left", "edge_right"):
-        assert np.array_equal(getattr(component, name), getattr(single.circuit_, name)), name
+    own, other = mixture.circuit_, single.circuit_
+    for name in ("leaf_column", "sum_vtree", "sum_edges", "edge_left", "edge_right"):
+        assert np.array_equal(getattr(own, name), getattr(other, name)), name
     other = {"greedy": "best_first", "best_first": "greedy"}[search]
-    assert mixture.set_params(search=other).fit(X).circuit_.n_edges != component.n_edges
+    assert mixture.set_params(search=other).fit(X).circuit_.n_edges != own.n_edges
 
 
 def test_of_a_list_the_best_number_is_taken():

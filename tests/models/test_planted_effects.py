@@ -208,4 +208,4 @@ def test_a_column_that_is_missing_by_rule_is_told(said, model):
 @pytest.mark.compiled
 def test_an_identifier_is_told(said, model):
     assert any("patient" in line and "identifier" in line for line in said)
-    assert "patient" not in model.encoder_.code_.names
+    assert "patient" not in model.circuit_.columns.names

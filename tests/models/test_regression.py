@@ -10,6 +10,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
+from column_circuits import as_bits
 from sklearn_checks import positive
 from strudel import (
     CircuitPropertyError,
@@ -72,7 +73,7 @@ def test_weights_are_those_of_ridge_regression():
     density = Strudel(n_components=1, max_splits=4, random_state=0).fit(X)
     model = RegressionCircuit(density, alpha=2.5, target_splits=0, validation_fraction=None)
     model.fit(X, y, sample_weight=weight)
-    features = plain_features(density.circuit_, X)
+    features = plain_features(as_bits(density.circuit_), X)
     mean = weight @ features / weight.sum(), weight @ y / weight.sum()
     centred = features - mean[0]
     gram = centred.T @ (centred * weight[:, None]) + 2.5 * np.eye(features.shape[1])

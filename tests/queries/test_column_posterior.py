@@ -82,7 +82,7 @@ def test_quantiles_of_many_rows_invert_the_cumulative_probability(model, name):
 
 def test_parts_of_cells_stand_for_themselves_by_their_median(model):
     low, high = 30.0, 33.0  # within a cell
-    cut = model.encoder_.code_.column("age").within(((low, high),))
+    cut = model.circuit_.columns[0].within(((low, high),))
     inside = AGE[(low <= AGE) & (high > AGE)]
     cell = int(np.searchsorted(cut.edges, low, side="right"))
     assert cut.cell_values[cell] in inside

@@ -72,7 +72,8 @@ def test_means_and_quantiles_are_those_of_rows_with_values(model, rows):
     assert expectation(model, "wage") == pytest.approx(wage.mean(), rel=0.03)
     assert quantile(model, "wage", 0.5) == pytest.approx(wage.median(), rel=0.06)
     births = marginal_probabilities(model)["births"]
-    low = model.circuit_.table_code.column("births").edges[0]
+    columns = model.circuit_.columns
+    low = columns[columns.place("births")].edges[0]
     share = (rows["births"].dropna() < low).mean()
     assert next(iter(births.values())) == pytest.approx(share, abs=0.02)
 

@@ -12,12 +12,10 @@ from tests import oracle
 from tests.model_files import edit, state_of
 from tests.strategies import circuits, examples
 
-from strudel import Strudel, load, log_marginal, probability, sample, save
+from strudel import Strudel, load, probability, sample, save
 from strudel.circuits.examples import figure_1_circuit
 from strudel.errors import FileFormatError, MisfitWarning
-from strudel.queries import Check, check
-from strudel.queries.columns import pair_check
-from strudel.tables import TableEncoder
+from strudel.queries import Check, check, pair_check
 
 INDEPENDENT = Strudel(n_components=1, init="independent", max_splits=0, random_state=0)
 
@@ -87,23 +85,6 @@ def test_groups_of_columns_are_told_so_that_they_can_be_counted_and_asked_for():
     ]
     assert smokes.sum() == rows.age.notna().sum()  # only rows that know both
     assert smokes[:, 1].sum() == rows.smokes[rows.age.notna()].sum()
-
-
-def test_codes_of_no_value_take_no_part():
-    """A model that does not respect codes gives them probability, which values share."""
-    rows = mixed_rows()[["colour", "smokes"]]
-    encoder = TableEncoder(respect_one_hot=False)
-    model = Strudel(n_components=1, columns=encoder, max_splits=3, random_state=0).fit(rows)
-    found = check(model, rows)
-    colours = sorted(set(rows.colour))
-    words = np.eye(len(colours))  # of the colours; smokes has one variable
-    chance = np.exp([[log_marginal(model, [*word, bit])[0] for bit in (0, 1)] for word in words])
-    assert chance.sum() < 0.9  # the rest is of codes that stand for no colour
-    for g, label in enumerate(found.labels[0]):
-        if label.startswith("= any"):
-            continue
-        expected = chance[colours.index(label.removeprefix("= "))] / chance.sum()
-        assert found.pair_model[0, g, :2] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -1,5 +1,6 @@
 """Answers in columns against sums over all rows of a table."""
 
+import functools
 import itertools
 import math
 import sys
@@ -8,11 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from column_circuits import joint_of as cells_of
 from strudel import Mixture, Strudel, log_marginal, marginal_map, mutual_information, sample
 from strudel.circuits import figure_1_circuit
 from strudel.errors import CircuitPropertyError
 from strudel.queries import compare, correlations, surprise
 from strudel.tables import TableEncoder
+from strudel.tables.evidence import evidence_of
 
 
 def people(n=300):
@@ -44,26 +47,35 @@ def model(request):
 
 
 def joint_of(model, names, given=None):
-    """The probability of all values of some columns, each asked for on its own."""
-    columns = [model.encoder_.code_.column(name) for name in names]
-    found = {}
-    bits = model.encoder_.transform(pd.DataFrame([given or {}], columns=people().columns))
-    held = getattr(model, "circuit_", None) or model.circuit_
-    held = held.with_table_code(None)
-    for places in itertools.product(*(range(column.n_values) for column in columns)):
-        row = bits.copy()
-        for column, place in zip(columns, places, strict=True):
-            row[0, column.start : column.stop] = column.codewords[place]
-        found[places] = math.exp(log_marginal(held, row)[0])
-    total = sum(found.values())
-    return {places: p / total for places, p in found.items()}
+    """The probability of all values of some columns, from that of all cells, node by node."""
+    columns, p = model.circuit_.columns, table_of(model)
+    [known] = evidence_of(columns, given).codes
+    for place, cell in enumerate(known):
+        if cell < columns[place].n_cells:
+            is_known = np.arange(columns[place].n_cells) == cell
+            p = p * is_known.reshape([-1 if at == place else 1 for at in range(p.ndim)])
+    kept = [columns.place(name) for name in names]
+    p = p.sum(axis=tuple(at for at in range(p.ndim) if at not in kept))
+    p = np.moveaxis(p, np.argsort(np.argsort(kept)), range(len(kept))) / p.sum()
+    return {places: float(p[places]) for places in np.ndindex(p.shape)}
+
+
+@functools.lru_cache
+def table_of(model):
+    """The probability of all combinations of cells."""
+    return cells_of(model.circuit_)
+
+
+def column_of(model, name):
+    """A column of a model by its name."""
+    return model.circuit_.columns[model.circuit_.columns.place(name)]
 
 
 def test_correlations_are_those_of_the_density(model):
     found = correlations(model)
     assert found.names == ("age", "income", "vote")
-    code, joint = model.encoder_.code_, joint_of(model, ["age", "income"])
-    age, income = (code.column(name).cells.moments() for name in ("age", "income"))
+    joint = joint_of(model, ["age", "income"])
+    age, income = (column_of(model, name).cells.moments() for name in ("age", "income"))
     e = {
         "x": sum(p * age[0][i] for (i, _), p in joint.items()),
         "y": sum(p * income[0][j] for (_, j), p in joint.items()),
@@ -82,7 +94,7 @@ def test_information_given_a_column_is_an_average_over_its_values(model):
     found = mutual_information(model, "vote", "income", beyond="age")
     wanted = 0.0
     joint = joint_of(model, ["vote", "income", "age"])
-    n_ages = model.encoder_.code_.column("age").n_values
+    n_ages = column_of(model, "age").n_cells
     for k in range(n_ages):
         p_age = sum(p for (_, _, age), p in joint.items() if age == k)
         for (v, i, age), p in joint.items():
@@ -134,12 +146,10 @@ def test_information_of_columns_is_that_of_their_table(model, given):
 
 def agrees(model, name, place, given):
     """Whether a value of a column is the one that is given, if one is."""
-    column = model.encoder_.code_.column(name)
     if given is None or name not in given:
         return True
-    row = pd.DataFrame([given], columns=people().columns)
-    bits = model.encoder_.transform(row)[0, column.start : column.stop]
-    return bits.tolist() == column.codewords[place].tolist()
+    columns = model.circuit_.columns
+    return bool(evidence_of(columns, given).codes[0, columns.place(name)] == place)
 
 
 def test_the_best_profiles_are_those_of_the_table(model):
@@ -249,7 +259,7 @@ CUTS = {"age": [31, 40, 61, 72], "income": [250.0, 433.3, 700, 1e9]}
 
 def pieces(model, name):
     """Every value of a column, numbers cut at all bounds: its place, a row's value, its share."""
-    column = model.encoder_.code_.column(name)
+    column = column_of(model, name)
     if not column.is_numeric:
         return [(k, value, 1.0) for k, value in enumerate(column.values)]
     # A cut by itself is a piece: "< 31" and "<= 31" differ.

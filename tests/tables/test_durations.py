@@ -47,7 +47,7 @@ def test_events_about_durations_count_rows():
     for bound in ("8 days", datetime.timedelta(days=8), np.timedelta64(8, "D"), 8 * 86_400e6):
         text = bound if isinstance(bound, str) else "192 h"
         assert probability(model, f"stay >= '{text}'") == pytest.approx(3 / 8)
-        column = model.encoder_.code_.column("stay")
+        column = model.circuit_.columns[model.circuit_.columns.place("stay")]
         assert said_region(column, (bound, None)) == ((8 * 86_400e6, np.inf),)
     with pytest.raises(ValueError, match="needs a list of values"):
         said_region(column, {"8 days": 1})

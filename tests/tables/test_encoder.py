@@ -88,7 +88,7 @@ def test_supervised_edges_tell_the_classes_apart():
     model = Strudel(
         n_components=1, columns=TableEncoder(edges={"a": "supervised"}), max_splits=0
     ).fit(X, y)
-    assert model.circuit_.table_code.column("a").edges == code.column("a").edges
+    assert model.circuit_.columns[0].edges == code.column("a").edges
 
 
 def test_columns_with_one_value_or_none():
@@ -286,16 +286,15 @@ def test_a_second_fit_forgets_or_continues():
     table = pd.DataFrame({"a": ["x", "y", "z"] * 20, "b": [0, 1, 1] * 20})
     own = TableEncoder(unknown="error")
     model = Strudel(n_components=1, columns=own, max_splits=1, random_state=0).fit(table)
-    code = model.circuit_.table_code
+    columns = model.circuit_.columns
     model.fit(table.assign(a=["x", "y"] * 30), X_valid=table, warm_start=True)
-    assert model.circuit_.table_code.to_dict() == code.to_dict()
+    assert [own.counts for own in model.circuit_.columns] == [own.counts for own in columns]
     assert model.n_features_in_ == 2
     with pytest.raises(ValueError, match="not seen at fit"):
         model.fit(table.assign(a="w"), warm_start=True)
     model.set_params(columns=None).fit(np.eye(3))
-    assert not hasattr(model, "encoder_")
     assert model.n_features_in_ == 3
-    assert model.circuit_.table_code is None
+    assert model.circuit_.columns.are_bits
 
 
 def test_a_variable_is_not_called_as_another_column():

@@ -70,7 +70,7 @@ def test_a_model_leaves_them_out_and_says_so():
     assert [str(one.message).endswith("columns={'id': 'number'} keeps it.") for one in caught] == [
         True
     ]
-    assert model.circuit_.table_code.names == ("age", "smoker")
+    assert model.circuit_.columns.names == ("age", "smoker")
     assert model.feature_names_in_.tolist() == ["age", "smoker", "id"]
     with warnings.catch_warnings():  # later tables may have it or not
         warnings.simplefilter("error")
@@ -91,7 +91,7 @@ def test_a_kind_keeps_or_ignores_a_column_without_a_word():
 def test_columns_of_an_array_are_ignored_by_their_place():
     rows = people().assign(id=np.arange(N))[["age", "id", "smoker"]].to_numpy()
     model = Strudel(n_components=1, columns=TableEncoder(kinds={"x1": "ignore"}), **SMALL).fit(rows)
-    assert model.circuit_.table_code.names == ("x0", "x2")
+    assert model.circuit_.columns.names == ("x0", "x2")
     assert model.score(rows) == pytest.approx(model.log_marginal(rows).mean())
     gaps = rows.copy()
     gaps[0] = [None, 0, "yes"]
@@ -108,7 +108,7 @@ def test_files_and_imputers_keep_what_was_left_out(tmp_path):
         model = Strudel(n_components=1, **SMALL).fit(frame)
     save(model, tmp_path / "m.strudel")
     same = load(tmp_path / "m.strudel")
-    assert same.circuit_.table_code.left_out == ("id",)
+    assert same.circuit_.columns.left_out == ("id",)
     assert same.feature_names_in_.tolist() == ["age", "smoker", "id"]
     for imputer in (StrudelImputer(same), StrudelImputer(model)):
         filled = imputer.fit_transform(frame)

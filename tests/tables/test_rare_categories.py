@@ -7,6 +7,7 @@ import pytest
 import strudel
 from strudel import Strudel, StrudelImputer, variables
 from strudel.explorer.page import page_data
+from strudel.tables.learn_code import cell_groups
 
 N_PORTS = 150
 
@@ -37,9 +38,10 @@ def fitted(request):
 
 def rare_values(model):
     """The values that share a cell, the commonest of them first."""
-    column = model.encoder_.code_.column("port")
-    places = np.flatnonzero(column.value_share < 1.0)
-    return [column.values[p] for p in sorted(places, key=lambda p: -column.value_share[p])]
+    column = model.circuit_.columns[model.circuit_.columns.place("port")]
+    group = cell_groups(column)
+    places = np.flatnonzero(group == group[-1])
+    return [column.values[p] for p in sorted(places, key=lambda p: -column.counts[p])]
 
 
 @pytest.mark.compiled

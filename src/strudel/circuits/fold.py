@@ -48,22 +48,7 @@ def folded(model: Circuit | Mixture) -> ColumnCircuit:
     return found
 
 
-def folded_classes(joint: Mixture, inputs: Mixture, component_class: IntArray) -> ColumnCircuit:
-    """A mixture of inputs, of which each component has a class, with the class as last column.
-
-    `joint` is over the bits of the class as well; its table says what the columns are.
-    """
-    made = joint.__dict__.get("_folded")
-    if made is None:
-        columns = columns_of_code(joint.table_code)  # type: ignore[arg-type]
-        made = joint.__dict__["_folded"] = _with_class(folded(inputs), columns, component_class)
-    found: ColumnCircuit = made
-    return found
-
-
-def _with_class(
-    inputs: ColumnCircuit, columns: Columns, component_class: IntArray
-) -> ColumnCircuit:
+def with_class(inputs: ColumnCircuit, columns: Columns, component_class: IntArray) -> ColumnCircuit:
     """One more column, of which each component has one cell."""
     n_leaves, vtree, k = inputs.n_leaves, inputs.vtree, inputs.n_components
     root = vtree.n_nodes + 1
@@ -93,6 +78,20 @@ def _with_class(
 
 
 def _folded(model: Mixture) -> ColumnCircuit:
+    code = model.table_code
+    columns = (
+        bit_columns(names_of(model.n_vars, model.feature_names), "pandas")
+        if code is None
+        else columns_of_code(code)
+    )
+    return over_columns(model, columns, code)
+
+
+def over_columns(
+    model: Circuit | Mixture, columns: Columns, code: TableCode | None
+) -> ColumnCircuit:
+    """The distribution over the columns whose cells a code has bits for; None: they are bits."""
+    model = as_mixture(model)
     if not model.structure.is_in_normal_form:
         raise CircuitPropertyError(
             "This question needs a circuit in normal form, but this one has products that do not "
@@ -102,13 +101,14 @@ def _folded(model: Mixture) -> ColumnCircuit:
     log_weight = model.log_weight + log_total
     total = float(np.logaddexp.reduce(log_weight))
     log_weight = log_weight - total if total > -np.inf else model.log_weight
-    code, known = model.table_code, model.known
+    known = model.known
     if code is None:
-        names = names_of(model.n_vars, model.feature_names)
-        columns = bit_columns(names, "pandas")
         patterns = _each_a_column(model.n_vars)
     else:
-        columns, patterns = columns_of_code(code), patterns_of(code)
+        patterns = [
+            Patterns(own.variables, own.codewords.astype(np.int64), own.value_share)
+            for own in code.columns
+        ]
         known = None if known is None else known[[own.start for own in code.columns]]
     made = fold(model.structure, log_theta, log_weight, columns, patterns)
     made = replace(made, known=known, log_total=total)
@@ -124,14 +124,6 @@ def fold(
 ) -> ColumnCircuit:
     """A circuit over 0/1 variables, with these parameters `(n_edges, k)`, over columns."""
     return _Folding(circuit, log_theta, log_weight, columns, patterns).run()
-
-
-def patterns_of(code: TableCode) -> list[Patterns]:
-    """The bits of the cells of every column."""
-    return [
-        Patterns(own.variables, own.codewords.astype(np.int64), own.value_share)
-        for own in code.columns
-    ]
 
 
 def fold_bits(circuit: Circuit, edge_log_weight: FloatArray) -> ColumnCircuit:

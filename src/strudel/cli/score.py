@@ -36,7 +36,7 @@ def score(
         files.write_rows(output, {"row": range(len(values)), "log_likelihood": values})
     report = {
         "mean log-likelihood": mean,
-        "bits per dimension": -mean / (math.log(2) * held.n_vars),
+        "bits per dimension": -mean / (math.log(2) * len(columns)),
         "rows": len(values),
         "rows with probability zero": int(np.isneginf(values).sum()),
         "rows with unknown values": int(known.isna().any(axis=1).sum()),

@@ -197,7 +197,7 @@ def _numbers(circuit: ColumnCircuit) -> str:
 
 def _target_place(names: tuple[str, ...], target: str | None, model: Any) -> int | None:
     if target is None:
-        return len(names) - 1 if hasattr(model, "joint_mixture") else None
+        return len(names) - 1 if hasattr(model, "classes_") else None
     if target not in names:
         raise ValueError(
             f"target is {target!r}, which is not a column. {did_you_mean(target, names)}"

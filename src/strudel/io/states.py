@@ -70,7 +70,7 @@ CLASSES = (  # where they live; nothing else is ever imported
         "Columns": "strudel.tables.schema",
         "Column": "strudel.tables.column",
         "TableEncoder": "strudel.tables.encoder",
-        "Check": "strudel.queries.columns.pair_check",
+        "Check": "strudel.queries.pair_check",
         "LogLikelihoods": "strudel.learning.prepared_rows",
         "Trial": "strudel.learning.mixtures.choose",
         "StructureTrial": "strudel.learning.flow_predictors",
@@ -78,12 +78,10 @@ CLASSES = (  # where they live; nothing else is ever imported
 )
 CIRCUITS = ("ColumnCircuit", "Circuit", "Mixture")
 LEARNED: dict[str, tuple[str, ...]] = {  # by estimators, and the classes that it may have
-    "circuit_": CIRCUITS,
+    "circuit_": ("ColumnCircuit",),
     "density_": CIRCUITS,
     "predictor_": ("PredictorCircuit",),
     "code_": ("TableCode",),
-    "encoder_": ("TableEncoder",),
-    "missing_": ("list",),
     "n_features_in_": ("int",),
     "feature_names_in_": ("ndarray",),
     "data_": ("dict", "NoneType"),
@@ -96,7 +94,6 @@ LEARNED: dict[str, tuple[str, ...]] = {  # by estimators, and the classes that i
     "regressions_": ("FillRegressions", "NoneType"),
     "classes_": ("ndarray",),
     "target_name_": ("str",),
-    "component_class_": ("ndarray", "NoneType"),
     "alpha_": ("float",),
     "n_splits_": ("int",),
     "n_target_splits_": ("int",),
@@ -374,34 +371,21 @@ def _why_not_fitted(name: str, model: Any) -> str | None:
         return f"the {held} of {name} is missing"
     if name in PREDICTORS:
         return _why_not_predictor(model)
-    columns, n_left_out = _columns_of(model.circuit_)
-    n_inputs = len(columns) - (name == "StrudelRegressor")
-    fits = model.n_features_in_ in (n_inputs, n_inputs + n_left_out)
-    if not (fits or (name == "StrudelClassifier" and 0 < model.n_features_in_ <= n_inputs)):
+    columns = model.circuit_.columns
+    n_inputs = len(columns) - (name in ("StrudelRegressor", "StrudelClassifier"))
+    if model.n_features_in_ not in (n_inputs, n_inputs + len(columns.left_out)):
         return "the number of features is not that of the model's columns"
     if name == "StrudelRegressor" and not getattr(columns[-1], "is_numeric", False):
         return "the last column of the model is not a number"
     return _why_not_classifier(model) if name == "StrudelClassifier" else None
 
 
-def _columns_of(circuit: Any) -> tuple[Any, int]:
-    """The columns of a circuit, and how many others its table has."""
-    if hasattr(circuit, "columns"):
-        return circuit.columns, len(circuit.columns.left_out)
-    code = circuit.table_code  # of bits
-    return (range(circuit.n_vars), 0) if code is None else (code.columns, len(code.left_out))
-
-
 def _why_not_classifier(model: Any) -> str | None:
-    own, n_classes = model.component_class_, len(model.classes_)
-    if model.classes_.ndim != 1 or n_classes == 0:
+    if model.classes_.ndim != 1 or len(model.classes_) == 0:
         return "the classes are not plain values"
-    if own is not None and not (
-        own.shape == (model.circuit_.n_components,)
-        and np.array_equal(np.unique(own), np.arange(n_classes))
-        and np.all(np.diff(own) >= 0)
-    ):
-        return "component_class_ does not give every class components"
+    of_class = model.circuit_.columns[-1]
+    if sorted(map(str, of_class.values)) != sorted(map(str, model.classes_.tolist())):
+        return "the last column of the model is not the class"
     return None
 
 

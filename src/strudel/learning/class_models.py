@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -45,18 +45,20 @@ from strudel._compiling import NO_LIMIT, Clock
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.bit_likelihood import class_logs, class_logs_of_joint
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
 from strudel.circuits.flows import compute_flows
+from strudel.circuits.fold import folded, over_columns, with_class
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.incomplete import expected_flows
 from strudel.learning.mixtures.em import MixtureData, cluster_labels, train_runs
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import grow
-from strudel.learning.structural_em import circuit_with_coins
 from strudel.queries.sampling import sample
+from strudel.tables.column import Column
 from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
-from strudel.tables.table_code import CodedColumn, TableCode
+from strudel.tables.table_code import CodedColumn, TableCode, columns_of_code
 from strudel.trees.chow_liu import learn_class_tree
 from strudel.trees.column_tree import learn_class_column_tree
 from strudel.trees.vtree import vtree_from_chow_liu
@@ -157,9 +159,10 @@ def complete_rows(
     for _ in range(n_rounds):
         classes = rows._replace(X=table.astype(np.float64)).by_class()
         circuit = first_structure(classes, rows.columns)
-        mixture = count_classes(circuit, classes, 1, rng=rng).mixture(*STRENGTHS)
+        every = folded(count_classes(circuit, classes, 1, rng=rng).mixture(*STRENGTHS))
         for c, own in enumerate(rows.members()):
-            table[own] = sample(mixture.component(c), given=rows.X[own], random_state=rng)[:, 0]
+            of_class = every.components(np.array([c]))
+            table[own] = sample(of_class, given=rows.X[own], random_state=rng)[:, 0]
     return rows._replace(X=table.astype(np.float64))
 
 
@@ -195,23 +198,14 @@ class ClassModel:
         assert self.codewords is not None
         return class_logs_of_joint(self.mixture, self.codewords, rows)
 
-    def with_class_variables(self) -> Mixture:
-        """The mixture over inputs and class, whose variables are the last.
-
-        Every component says of which class it is.
-        """
-        mixture, own = self.mixture, self.component_class
+    def over_columns(self, code: TableCode) -> ColumnCircuit:
+        """The distribution of the columns of a code, of which the last one is the class."""
+        columns, own = columns_of_code(code), self.component_class
         if own is None:
-            return mixture.with_table_code(None)
-        codewords = class_codewords(int(own.max()) + 1)
-        is_input = np.arange(mixture.n_vars + codewords.shape[1]) < mixture.n_vars
-        circuit = circuit_with_coins(mixture.structure, is_input, on_left=False)
-        one = codewords[own].T.astype(np.float64)  # (n_class_vars, n_components)
-        with np.errstate(divide="ignore"):
-            of_coins = np.log(np.stack([one, 1.0 - one, np.ones_like(one)], axis=1))
-        log_theta = np.vstack([mixture.edge_log_theta, *of_coins])
-        circuit = circuit.with_parameters(log_theta[:, 0].copy())
-        return Mixture(circuit, log_theta, mixture.log_weight)
+            return over_columns(self.mixture, columns, code)
+        inputs = replace(code, columns=code.columns[:-1])
+        of_inputs = over_columns(self.mixture, columns_of_code(inputs), inputs)
+        return with_class(of_inputs, columns, own)
 
 
 def class_codewords(n_classes: int) -> ByteArray:
@@ -227,35 +221,21 @@ def target_name(y: Any) -> str:
     return name if isinstance(name, str) and name else "class"
 
 
-def class_names(classes: Sequence[Any], taken: Sequence[str], name: str = "class") -> list[str]:
-    """Names of these variables that no other variable has.
-
-    Classes 0 and 1 are a variable like those of a table of 0 and 1, which has the target's name.
-    """
-    while any(other == name or other.startswith(f"{name}=") for other in taken):
-        name += "_"
-    if list(classes) == [0, 1]:
-        return [name]
-    return [f"{name}={value}" for value in (classes[1:] if len(classes) == 2 else classes)]
-
-
-def with_class(code: TableCode, classes: Sequence[Any], name: str = "class") -> TableCode:
+def code_with_class(code: TableCode, classes: Sequence[Any], name: str = "class") -> TableCode:
     """The code with the class as the last column."""
     words = class_codewords(len(classes))
-    names = class_names(classes, code.variable_names, name)
-    while name in code.names:
+    column = class_column(classes, name, code.names)
+    own: dict[str, Any] = {field.name: getattr(column, field.name) for field in fields(Column)}
+    own |= {"start": code.n_vars, "stop": code.n_vars + words.shape[1], "codewords": words}
+    names = tuple(f"{column.name}={label}" for label in column.labels[-words.shape[1] :])
+    return replace(code, columns=(*code.columns, CodedColumn(**own, variable_names=names)))
+
+
+def class_column(classes: Sequence[Any], name: str, taken: Sequence[str]) -> Column:
+    """The column of the class, whose name no other column has."""
+    while name in taken:
         name += "_"
-    column = CodedColumn(
-        name,
-        "category",
-        tuple(map(str, classes)),
-        tuple(classes),
-        start=code.n_vars,
-        stop=code.n_vars + words.shape[1],
-        codewords=words,
-        variable_names=tuple(names),
-    )
-    return replace(code, columns=(*code.columns, column))
+    return Column(name, "category", tuple(map(str, classes)), tuple(classes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -626,7 +606,6 @@ class Setting(NamedTuple):
     init: str  # "tree" or "independent"
     n_splits: int
     n_components: int  # of every class; of a joint model on average; shared in a logistic one
-    of_columns: bool = True  # whether the structure is over whole columns, if there are any
 
 
 class ClassTrial(NamedTuple):
@@ -653,15 +632,15 @@ class Structures:
         self.rows = rows
         self.codewords = class_codewords(rows.n_classes)
         self._classes = rows.by_class()
-        self._made: dict[tuple[str, str, int, bool], Circuit] = {}
+        self._made: dict[tuple[str, str, int], Circuit] = {}
 
     def fit(self, setting: Setting, rng: np.random.Generator) -> ClassFit | LogisticFit:
         """Fit a setting to the rows."""
         if setting.method == "logistic":
-            circuit = self._circuit("per_class", "independent", 0, True)
+            circuit = self._circuit("per_class", "independent", 0)
             seed = int(rng.integers(2**31))
             return LogisticFit(circuit, self.rows, self.rows, setting.n_components, seed)
-        key = setting.method, setting.init, setting.n_splits, setting.of_columns
+        key = setting.method, setting.init, setting.n_splits
         circuit = self._circuit(*key)
         if setting.method == "per_class":
             counts = count_classes(circuit, self._classes, setting.n_components, rng=rng)
@@ -670,24 +649,25 @@ class Structures:
         counts = count_classes(circuit, [self._joint_rows()], n_components, rng=rng)
         return ClassFit(counts, self.codewords)
 
-    def _circuit(self, method: str, init: str, n_splits: int, of_columns: bool) -> Circuit:
-        key = (method, init, n_splits, of_columns)
+    def _circuit(self, method: str, init: str, n_splits: int) -> Circuit:
+        key = (method, init, n_splits)
         if key not in self._made:
             make = self._grown if n_splits else self._first
             self._made[key] = make(*key)
         return self._made[key]
 
-    def _first(self, method: str, init: str, n_splits: int, of_columns: bool) -> Circuit:
+    def _first(self, method: str, init: str, n_splits: int) -> Circuit:
         is_independent = init == "independent"
-        columns = self.rows.columns if of_columns else None
+        columns = self.rows.columns
         if method == "per_class":
             return first_structure(self._classes, columns, is_independent=is_independent)
-        rows = self._joint_rows()
-        if columns is not None:
-            columns = (*columns, ColumnCode(self.rows.X.shape[1], self.codewords))
+        rows, n_vars = self._joint_rows(), self.rows.X.shape[1]
+        of_class = ColumnCode(n_vars, self.codewords)
+        if columns is not None or not of_class.is_bit:
+            columns = (*complete_columns(columns or (), n_vars), of_class)
         return first_structure([rows], columns, is_independent=is_independent, alpha=1.0)
 
-    def _grown(self, method: str, init: str, n_splits: int, of_columns: bool) -> Circuit:
+    def _grown(self, method: str, init: str, n_splits: int) -> Circuit:
         """Splits that the search makes on all rows together."""
         joint = self._joint_rows()
         bits = joint
@@ -695,7 +675,7 @@ class Structures:
             words = joint.words[: -self.codewords.shape[1]]
             bits = merge_equal_rows(BitMatrix(words, joint.n_rows, joint.row_weight))[0]
         search = SearchOptions(max_splits=n_splits, patience=n_splits)
-        start = self._circuit(method, init, 0, of_columns)
+        start = self._circuit(method, init, 0)
         grown = grow(bits, None, search=search, start=start, rng=0)
         return grown.growing.snapshot()
 
@@ -839,9 +819,8 @@ def _scores(model: ClassModel | LogisticScorer, valid: ClassRows) -> FloatArray:
 
 
 def _words(trial: ClassTrial) -> str:
-    _, method, init, n_splits, n_components, of_columns = trial.setting
-    over = "" if of_columns else " over 0/1 variables"
+    _, method, init, n_splits, n_components = trial.setting
     return (
-        f"{method}, {init}{over}, {n_splits} splits, {n_components} components: "
+        f"{method}, {init}, {n_splits} splits, {n_components} components: "
         f"log-loss {trial.log_loss:.4f}, accuracy {trial.accuracy:.4f}"
     )

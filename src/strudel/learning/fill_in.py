@@ -1,6 +1,6 @@
 """Regressions that fill gaps: a correction of what a model expects, learned where values are known.
 
-In:  a model over the 0/1 variables of a table code, and the columns of the table.
+In:  a circuit over the columns of a table, and the table.
 Out: `FillRegressions`: for every column a ridge regression on the row as the model completes it.
 
 A model in cells knows one mean per cell and no slope, so it fills badly where numbers lie on
@@ -26,13 +26,16 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.bit_probabilities import log_probabilities
-from strudel.circuits.mixture import Mixture, Model, as_mixture
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.fold import over_columns, unfold
+from strudel.circuits.mixture import Mixture
 from strudel.learning.incomplete import ExpectedFlows, expected_flows
-from strudel.queries.columns.value_probabilities import value_probabilities
-from strudel.tables.coded_column import CodedColumn
-from strudel.tables.columns import RawColumn, read_columns
+from strudel.queries.cells import cell_probabilities
+from strudel.tables.column import Column
 from strudel.tables.encoder import take_rows
-from strudel.tables.table_code import TableCode
+from strudel.tables.evidence import Evidence, evidence_of_rows, nothing_known
+from strudel.tables.learn_code import cell_groups, code_of_columns
+from strudel.tables.schema import Columns
 
 MOST_WORK = 120_000_000  # values of all columns that are hidden, times edges and components
 MOST_CELLS = 2**23  # of all rows in which a value is hidden, 0/1 variables: 64 MiB
@@ -99,9 +102,7 @@ class FillRegressions:
 
     def fill(
         self,
-        columns: Sequence[CodedColumn],
-        numbers: Numbers,
-        rows: FloatArray,
+        evidence: Evidence,
         shares: Sequence[FloatArray],
     ) -> list[FloatArray]:
         """For every column its mean in each row `(n_rows,)`, or a score for each of its values.
@@ -109,7 +110,8 @@ class FillRegressions:
         `shares` are how probable the model finds every value of the columns given each row. Means
         lie in the range that was seen at fit.
         """
-        is_unknown = _unknown(columns, numbers, rows)
+        columns, numbers = evidence.columns, numbers_of(evidence)
+        is_unknown = _unknown(columns, numbers, evidence.codes)
         made = self.scaled(_inputs(columns, numbers, shares))
         for weight, bias in zip(self.weight, self.bias, strict=True):
             # Not a matrix product, whose last digits depend on how many rows there are.
@@ -119,7 +121,7 @@ class FillRegressions:
             output = self.middle[part] + self.scale[part] * made[:, part]
             if not column.is_numeric:
                 scores = np.column_stack([output, 1.0 - output.sum(axis=1)])
-                found.append(column.of_values(scores))
+                found.append(scores[:, cell_groups(column)] * _shares_of_groups(column))
             elif column.density is None or not self.scale[part].all():
                 found.append(_means(column, own))
             else:
@@ -131,53 +133,18 @@ class FillRegressions:
         away = (inputs - self.middle) / np.where(self.scale > 0.0, self.scale, 1.0)
         return np.where(self.scale > 0.0, np.clip(away, -FARTHEST, FARTHEST), 0.0)
 
-    def arrays(self) -> dict[str, FloatArray]:
-        """What a file holds, with the rounds below each other."""
-        found = {
-            "regressions.middle": self.middle,
-            "regressions.scale": self.scale,
-            "regressions.weight": self.weight.reshape(-1, len(self.middle)),
-            "regressions.bias": self.bias,
-        }
-        if self.errors is not None:
-            scalars = [self.errors.variance, self.errors.square]
-            found["regressions.errors"] = np.concatenate([scalars, self.errors.quantiles])
-        return found
 
-    @staticmethod
-    def from_arrays(
-        columns: Sequence[CodedColumn],
-        middle: FloatArray,
-        scale: FloatArray,
-        weight: FloatArray,
-        bias: FloatArray,
-        errors: FloatArray | None = None,
-    ) -> FillRegressions:
-        """The regressions of these columns that `arrays` gave; a `ValueError` if they are none."""
-        n = _slices(columns)[-1].stop
-        is_finite = all(np.isfinite(values).all() for values in (middle, scale, weight, bias))
-        shapes = middle.shape, scale.shape, weight.shape, bias.shape
-        if not is_finite or shapes != ((n,), (n,), (n * len(bias), n), (len(bias), n)):
-            raise ValueError("its regressions do not belong to its columns")
-        told = None
-        if errors is not None:
-            if len(errors) < 3 or not np.isfinite(errors).all() or np.any(errors[:2] < 0.0):
-                raise ValueError("its errors of predictions are none")
-            told = TargetErrors(float(errors[0]), float(errors[1]), errors[2:])
-        return FillRegressions(middle, scale, weight.reshape(-1, n, n), bias, told)
-
-
-def numbers_of(code: TableCode, raws: Sequence[RawColumn]) -> list[FloatArray | None]:
-    """The numbers and dates of every column, None for other columns."""
+def numbers_of(evidence: Evidence) -> list[FloatArray | None]:
+    """The numbers and dates of every column, NaN where one is unknown; None for other columns."""
+    nothing = np.full(len(evidence), np.nan)
     return [
-        raw.values.astype(np.float64) if column.is_numeric else None
-        for column, raw in zip(code.columns, raws, strict=True)
+        evidence.numbers.get(place, nothing) if column.is_numeric else None
+        for place, column in enumerate(evidence.columns)
     ]
 
 
 def learn_fill_regressions(
-    model: Model,
-    code: TableCode,
+    circuit: ColumnCircuit,
     X: Any,
     sample_weight: Any,
     rng: np.random.Generator,
@@ -193,22 +160,24 @@ def learn_fill_regressions(
         sample_weight = np.asarray(sample_weight, dtype=np.float64)
         own = np.flatnonzero(sample_weight > 0.0)
         X, sample_weight = take_rows(X, own), sample_weight[own]
-    raws = code.match(read_columns(X))
-    columns, numbers, rows = code.columns, numbers_of(code, raws), code.encode_columns(raws)
-    n_cells = len(columns) * rows.shape[1]
+    columns, code = circuit.columns, code_of_columns(circuit.columns)
+    evidence = evidence_of_rows(columns, X)
+    numbers, codes = numbers_of(evidence), evidence.codes
+    n_cells = len(columns) * code.n_vars
     if n_cells == 0 or MOST_CELLS // n_cells < FEWEST_HIDDEN:
         return None
+    mixture = unfold(circuit, code)
     middle, scale = _middle_and_scale(columns, numbers)
     n_inputs, slices = len(middle), _slices(columns)
     weight = np.tile(np.eye(n_inputs), (N_ROUNDS, 1, 1))
     found = FillRegressions(middle, scale, weight, np.zeros((N_ROUNDS, n_inputs)))
-    work = as_mixture(model).edge_log_theta.size * len(columns)
+    work = mixture.edge_log_theta.size * len(columns)
     n_most = int(
         np.clip(MOST_WORK // max(work, 1), FEWEST_HIDDEN, min(MOST_CELLS // n_cells, MOST_HIDDEN))
     )
     some, parts = [], []
     for c, (column, known) in enumerate(zip(columns, numbers, strict=True)):
-        is_known = np.asarray(~np.isnan(rows[:, column.start : column.stop]).any(axis=1))
+        is_known = codes[:, c] != column.n_cells
         if known is not None:
             is_known &= np.isfinite(known)
         own = np.flatnonzero(is_known)
@@ -216,16 +185,21 @@ def learn_fill_regressions(
         if len(own) > n_own:
             own = np.sort(rng.choice(own, n_own, replace=False))
         some.append(own)
-        parts.append(rows[own])
-        parts[-1][:, column.start : column.stop] = np.nan
+        parts.append(codes[own])
+        parts[-1][:, c] = column.n_cells
     hidden, every = np.concatenate(parts), np.concatenate(some)
     owner = np.repeat(np.arange(len(columns)), [len(own) for own in some])
-    fold = rng.permutation(len(rows)) % min(FOLDS, len(rows))
+    fold = rng.permutation(len(codes)) % min(FOLDS, len(codes))
     log_p = np.empty(len(hidden))
-    shares = [np.empty((len(hidden), column.n_values)) for column in columns]
-    for number, without in enumerate(_models_without(model, rows, sample_weight, fold)):
+    shares = [np.empty((len(hidden), column.n_cells)) for column in columns]
+    cells = np.column_stack([evidence.cells(place) for place in range(len(columns))])
+    rows = code.bits_of(cells)
+    for number, without in enumerate(_models_without(mixture, rows, sample_weight, fold)):
         own = np.flatnonzero(fold[every] == number)
-        log_p[own], found_shares = value_probabilities(without, columns, hidden[own], QUERY)
+        asked = replace(nothing_known(columns), codes=hidden[own])
+        log_p[own], found_shares = cell_probabilities(
+            over_columns(without, columns, code), asked, range(len(columns))
+        )
         for share, of_fold in zip(shares, found_shares, strict=True):
             share[own] = of_fold
     others = [
@@ -240,7 +214,7 @@ def learn_fill_regressions(
             own = np.flatnonzero((owner == c) & (log_p > -np.inf))
             if len(own) < FEWEST_ROWS or not scale[part].any():
                 continue
-            wanted = _wanted(columns[c], numbers[c], rows, every[own])
+            wanted = _wanted(columns[c], numbers[c], cells[:, c], every[own])
             wanted = (wanted - middle[part]) / np.where(scale[part] > 0.0, scale[part], 1.0)
             of_rows = np.ones(len(own)) if sample_weight is None else sample_weight[every[own]]
             found.weight[number][:, part], found.bias[number][part], error = _ridge(
@@ -254,8 +228,8 @@ def learn_fill_regressions(
 
 
 def _models_without(
-    model: Model, rows: FloatArray, sample_weight: FloatArray | None, fold: AnyArray
-) -> list[Model]:
+    model: Mixture, rows: FloatArray, sample_weight: FloatArray | None, fold: AnyArray
+) -> list[Mixture]:
     """The model without the rows of every fold: less weight where these rows went.
 
     Their expected flows are taken away from those of all rows, as one step of EM would do it.
@@ -263,17 +237,16 @@ def _models_without(
     n_folds = int(fold.max()) + 1
     if n_folds == 1:
         return [model] * n_folds
-    every = as_mixture(model)
-    if np.isneginf(every.edge_log_theta).any():  # rows that cannot be have no flows
-        fold = np.where(log_probabilities(every, rows, QUERY) > -np.inf, fold, n_folds)
+    if np.isneginf(model.edge_log_theta).any():  # rows that cannot be have no flows
+        fold = np.where(log_probabilities(model, rows, QUERY) > -np.inf, fold, n_folds)
     flows = [
         expected_flows(
-            every, rows[own], sample_weight=None if sample_weight is None else sample_weight[own]
+            model, rows[own], sample_weight=None if sample_weight is None else sample_weight[own]
         )
         for own in (fold == number for number in range(n_folds))
     ]
     total = sum(flows[1:], start=flows[0])
-    return [_without(every, total, own) for own in flows]
+    return [_without(model, total, own) for own in flows]
 
 
 def _without(model: Mixture, total: ExpectedFlows, own: ExpectedFlows) -> Mixture:
@@ -293,26 +266,21 @@ def _without(model: Mixture, total: ExpectedFlows, own: ExpectedFlows) -> Mixtur
         return Mixture(circuit, np.log(theta), np.log(weight / weight.sum()))
 
 
-def _unknown(columns: Sequence[CodedColumn], numbers: Numbers, rows: FloatArray) -> AnyArray:
+def _unknown(columns: Columns, numbers: Numbers, codes: AnyArray) -> AnyArray:
     """Which inputs of every row are unknown `(n_rows, n_inputs)`."""
     parts = []
-    for column, known in zip(columns, numbers, strict=True):
-        if known is not None:
-            parts.append(np.isnan(known)[:, np.newaxis])
-        else:
-            is_open = np.asarray(np.isnan(rows[:, column.start : column.stop]).any(axis=1))
-            parts.append(np.repeat(is_open[:, np.newaxis], len(column.cell_words) - 1, axis=1))
+    for column, known, own, part in zip(columns, numbers, codes.T, _slices(columns), strict=True):
+        is_open = own >= column.n_cells if known is None else np.isnan(known)
+        parts.append(np.repeat(is_open[:, np.newaxis], part.stop - part.start, axis=1))
     return np.hstack(parts)
 
 
-def _middle_and_scale(
-    columns: Sequence[CodedColumn], numbers: Numbers
-) -> tuple[FloatArray, FloatArray]:
+def _middle_and_scale(columns: Columns, numbers: Numbers) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of every input, as far as it is known."""
     middle, scale = [], []
     for column, known in zip(columns, numbers, strict=True):
         if known is None:
-            count = np.bincount(column.value_cell, column.counts)
+            count = np.bincount(cell_groups(column), column.counts)
             share = count[:-1] / max(count.sum(), 1.0)
             middle.append(share)
             scale.append(np.sqrt(share * (1.0 - share)))
@@ -326,46 +294,49 @@ def _middle_and_scale(
     return np.concatenate(middle), np.concatenate(scale)
 
 
-def _inputs(
-    columns: Sequence[CodedColumn], numbers: Numbers, shares: Sequence[FloatArray]
-) -> FloatArray:
+def _inputs(columns: Columns, numbers: Numbers, shares: Sequence[FloatArray]) -> FloatArray:
     """What regressions see of every row `(n_rows, n_inputs)`."""
     parts = []
     for column, known, own in zip(columns, numbers, shares, strict=True):
         if known is None:
-            first = np.unique(column.value_cell, return_index=True)[1]
+            first = np.unique(cell_groups(column), return_index=True)[1]
             parts.append(np.add.reduceat(own, first, axis=1)[:, :-1])
         else:
             parts.append(np.where(np.isnan(known), _means(column, own), known)[:, np.newaxis])
     return np.hstack(parts)
 
 
-def _means(column: CodedColumn, shares: FloatArray) -> FloatArray:
+def _means(column: Column, shares: FloatArray) -> FloatArray:
     # Not a matrix product, whose last digits depend on how many rows there are.
     return np.einsum("rv,v->r", shares, column.cell_means)
 
 
-def cell_variances(column: CodedColumn, shares: FloatArray) -> FloatArray:
+def cell_variances(column: Column, shares: FloatArray) -> FloatArray:
     """The variance of a column of numbers given how probable its cells are in each row."""
     away = column.cell_means - _means(column, shares)[:, np.newaxis]
     within = np.nan_to_num(column.cells.moments()[1]) if column.density is not None else 0.0
     return np.asarray((shares * (within + away**2)).sum(axis=1))
 
 
-def _wanted(
-    column: CodedColumn, known: FloatArray | None, rows: FloatArray, own: AnyArray
-) -> FloatArray:
+def _wanted(column: Column, known: FloatArray | None, cells: AnyArray, own: AnyArray) -> FloatArray:
     """The inputs that would be right for a column in some rows that know it."""
     if known is not None:
         return known[own, np.newaxis]
-    bits = rows[own, column.start : column.stop]
-    return (bits[:, np.newaxis] == column.cell_words[:-1]).all(axis=2).astype(np.float64)
+    group = cell_groups(column)
+    return (group[cells[own], np.newaxis] == np.arange(group[-1])).astype(np.float64)
 
 
-def _slices(columns: Sequence[CodedColumn]) -> list[slice]:
+def _slices(columns: Columns) -> list[slice]:
     """The inputs of every column among all of them."""
-    sizes = [1 if column.is_numeric else len(column.cell_words) - 1 for column in columns]
+    sizes = [1 if column.is_numeric else int(cell_groups(column)[-1]) for column in columns]
     return [slice(start, stop) for start, stop in pairwise(np.cumsum([0, *sizes]).tolist())]
+
+
+def _shares_of_groups(column: Column) -> FloatArray:
+    """How probable each value is in its group: rare ones as they were frequent at fit."""
+    group = cell_groups(column)
+    mass = np.maximum(np.array(column.counts, dtype=np.float64), 0.5)
+    return np.asarray(mass / np.bincount(group, mass)[group])
 
 
 def _ridge(

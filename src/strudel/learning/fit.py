@@ -1,7 +1,7 @@
 """The one pipeline of a fit: prepare -> learn -> what the estimator keeps.
 
 In:  `FitInput`, the options of a search or of a mixture, and a reporter of progress.
-Out: `FittedCircuit` or `FittedMixture`.
+Out: `Fitted`, whose circuit is over the columns of the table.
 
 Rows with unknown values are completed and learned from in rounds (structural EM). The search for
 one circuit may go on with rows sampled from a mixture. A Dask table goes the same way by a sample
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -21,8 +21,10 @@ from strudel._compiling import Clock, now
 from strudel._numba import use_threads
 from strudel._types import ByteArray
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.flows import flow_log_likelihood
-from strudel.circuits.mixture import Mixture, Model, as_mixture
+from strudel.circuits.fold import folded
+from strudel.circuits.mixture import Model
 from strudel.data.argument_checks import BYTES_OF_A_SPLIT, check_fits
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.lazy import is_lazy
@@ -45,7 +47,7 @@ from strudel.learning.prepared_rows import (
     check_fraction,
     prepare_rows,
 )
-from strudel.learning.progress import History, MixtureHistory, Reporter, finish_with, kept_in
+from strudel.learning.progress import History, Record, Reporter, finish_with, kept_in
 from strudel.learning.search.learn_structure import Grown
 from strudel.learning.structural_em import Learned, learn_incomplete, refit_circuit
 from strudel.queries.sampling import sample
@@ -270,7 +272,7 @@ def _samples(
         learned = learn_mixture(teacher, Job(task, clock, Reporter(), []))
     if "interrupted" in (greedy[1].stopped_because, learned.history.stopped_because):
         raise KeyboardInterrupt
-    sampled: ByteArray = sample(learned.mixture, n_sampled, random_state=seed)
+    sampled: ByteArray = sample(folded(learned.mixture), n_sampled, random_state=seed)
     return sampled
 
 
@@ -281,25 +283,15 @@ def _joined(train: BitMatrix, sampled: ByteArray) -> BitMatrix:
 
 
 @dataclass(frozen=True, eq=False)
-class FittedCircuit:
-    """All that `fit` keeps of a circuit, together, so that a fit that fails changes nothing."""
+class Fitted:
+    """All that `fit` keeps, together, so that a fit that fails changes nothing."""
 
     rows: Prepared
-    circuit: Circuit
-    history: History
+    circuit: ColumnCircuit
+    history: Record
     log_likelihoods: LogLikelihoods
-
-
-@dataclass(frozen=True, eq=False)
-class FittedMixture:
-    """All that `fit` keeps of a mixture."""
-
-    rows: Prepared
-    mixture: Mixture
-    history: MixtureHistory
-    chosen: dict[str, Any]
-    trials: list[Trial]
-    log_likelihoods: LogLikelihoods
+    chosen: dict[str, Any] = field(default_factory=dict)  # of a mixture
+    trials: list[Trial] = field(default_factory=list)
 
 
 def prepare(given: FitInput, search: SearchOptions) -> Prepared:
@@ -314,12 +306,12 @@ def prepare(given: FitInput, search: SearchOptions) -> Prepared:
 
 def fit_circuit(
     given: FitInput, search: SearchOptions, sampled_rows: SampledRows, report: Reporter
-) -> FittedCircuit:
+) -> Fitted:
     """Learn one circuit."""
     is_asked_for = bool(search.search.sampled_rows)  # not only by the preset
     started = now()
     rows = prepare(given, search)
-    finish_with(rows.named)
+    finish_with(rows.over_columns)
     clock = Clock(_left(search.max_seconds, started))
     search = replace(search, max_seconds=_for_sample(rows, clock))
     report.within(clock)
@@ -328,8 +320,7 @@ def fit_circuit(
     search = replace(search, columns=rows.columns)
     with use_threads(given.estimator.n_jobs):
         circuit, history = learn_circuit(rows, search, sampled_rows, report)
-        last = given.last
-        assert last is None or isinstance(last, Circuit)
+        last = None if rows.last is None else rows.last.structure
         if last is not None and rows.valid is not None and search.smoothing == "hierarchical":
             circuit = _better(last, circuit, rows.valid)
         knows_rows = rows.gaps is None and not sampled_rows and circuit is not last
@@ -341,14 +332,15 @@ def fit_circuit(
         if rows.blocks is not None and history.stopped_because != "interrupted":
             circuit, likelihoods, stopped = _from_blocks(circuit, rows, search, clock, report)
             history.stopped_because = stopped or history.stopped_because
-    return FittedCircuit(rows, circuit, history, likelihoods)
+        found = rows.over_columns(circuit)
+    return Fitted(rows, found, history, likelihoods)
 
 
-def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> FittedMixture:
+def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> Fitted:
     """Learn a mixture."""
     started = now()
     rows = replace(prepare(given, task.search), device=task.options.device)
-    finish_with(rows.named)
+    finish_with(rows.over_columns)
     _check_memory(task, rows)
     total, search = task.options.max_seconds, replace(task.search, columns=rows.columns)
     clock = Clock(_left(total, started))
@@ -361,15 +353,15 @@ def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> FittedM
     job = Job(task, Clock(left), report, [])
     report.within(clock)
     with use_threads(given.estimator.n_jobs):
-        start = None if given.last is None else as_mixture(given.last)
-        learned = learn_mixture(rows, job, start)
+        learned = learn_mixture(rows, job, rows.last)
         mixture, history, chosen = learned.mixture, learned.history, learned.chosen
         likelihoods = _log_likelihoods(rows, mixture)
         if rows.blocks is not None and history.stopped_because != "interrupted":
             mixture, likelihoods, stopped = _from_blocks(mixture, rows, task, clock, report)
             history.stopped_because = stopped or history.stopped_because
             chosen = chosen | {"valid": likelihoods.valid}
-    return FittedMixture(rows, mixture, history, chosen, job.trials, likelihoods)
+        found = rows.over_columns(mixture)
+    return Fitted(rows, found, history, likelihoods, chosen, job.trials)
 
 
 def _for_sample(rows: Prepared, clock: Clock) -> float | None:

@@ -565,6 +565,7 @@ def fit_incomplete(
     >>> fitted.theta[-2:].round(3)  # X4 = 1 and X4 = 0: the one known value says all
     array([0., 1.])
     """
+    model = model_of(model)
     rows = partial_rows(X, sample_weight, model.n_vars)
     valid = None if X_valid is None else partial_rows(X_valid, None, model.n_vars)
     passes = Passes.of(model, "fit_incomplete")

@@ -47,7 +47,6 @@ from strudel.circuits.bit_probabilities import log_probabilities
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_column_tree
 from strudel.circuits.mixture import Mixture, Model
-from strudel.circuits.passes import encode
 from strudel.data.bits import merge_equal_rows
 from strudel.errors import AlikeComponentsWarning
 from strudel.learning.mixtures.choose import (
@@ -97,7 +96,7 @@ from strudel.learning.structural_em import (
     refit_mixture,
     with_known_shares,
 )
-from strudel.queries.columns.pair_check import check_codes
+from strudel.queries.pair_check import check_cells, most_rows
 from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
 from strudel.trees.column_tree import learn_column_tree, strong_part
 from strudel.trees.vtree import Vtree
@@ -642,12 +641,9 @@ def _share_of_pairs(rows: Prepared, smooth: Mixture, pairs: PairComponents) -> f
     """The weight of components learned from pairs: more where the others lost a dependence."""
     if any(triple.is_lost_by(smooth) for triple in pairs.triples):
         return MOST_OF_PAIRS
-    assert rows.encoder is not None
-    if rows.gaps is None:
-        codes, weight = encode(rows.train.unpack().astype(np.float64)), rows.train.weights
-    else:
-        codes, weight = rows.gaps.train_rows.codes, rows.gaps.train_rows.weight
-    found = check_codes(smooth.with_table_code(rows.encoder.code_), codes, weight)
+    assert rows.table is not None
+    table = rows.table.some(most_rows(len(rows.table.columns)), held_out=False)
+    found = check_cells(rows.over_columns(smooth), *table)
     return MOST_OF_PAIRS if found.lost else OF_PAIRS
 
 

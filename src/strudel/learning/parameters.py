@@ -6,28 +6,32 @@ Out: the circuit with these parameters.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._types import CountArray, FloatArray
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.flows import compute_flows
+from strudel.circuits.fold import over_columns, unfold
 from strudel.data.bits import BitMatrix
 
 
 def fit_parameters(
-    circuit: Circuit,
+    circuit: Any,
     X: BitMatrix | ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
     pseudocount: float = 1.0,
-) -> Circuit:
+) -> Any:
     """Fit the parameters of a deterministic circuit.
 
     Parameters
     ----------
     circuit : Circuit
-        Deterministic; its own parameters do not matter.
+        Deterministic, over 0/1 columns; its own parameters do not matter.
     X : BitMatrix or array-like of shape (n_rows, n_vars)
         Fully observed rows.
     sample_weight : array-like of shape (n_rows,), optional
@@ -42,6 +46,10 @@ def fit_parameters(
     >>> fitted.theta[-2:]  # X4 = 1 and X4 = 0
     array([0.5, 0.5])
     """
+    if isinstance(circuit, ColumnCircuit):
+        made = unfold(circuit, None).structure
+        made = fit_parameters(made, X, sample_weight=sample_weight, pseudocount=pseudocount)
+        return over_columns(made, circuit.columns, None)
     count = compute_flows(circuit, X, sample_weight=sample_weight).edge_count
     return circuit.with_parameters(log_parameters(circuit, count, pseudocount))
 

@@ -20,11 +20,13 @@ import numpy as np
 from strudel._compiling import NO_LIMIT, Clock
 from strudel._names import names_of
 from strudel._numba import use_threads
-from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel._types import NONE, AnyArray, ByteArray, FloatArray
+from strudel.algebra.event_circuit import event_circuit
 from strudel.circuits.bit_likelihood import rows_log_likelihood
 from strudel.circuits.bit_probabilities import log_probabilities
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.fold import fold_bits, unfold
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.fold import over_columns, unfold
 from strudel.circuits.mixture import Mixture, Model
 from strudel.circuits.passes import UNKNOWN, decode, encode
 from strudel.circuits.products import product
@@ -45,7 +47,8 @@ from strudel.learning.structural_em import (
     mean_of_known,
     with_coins,
 )
-from strudel.logic.event_compiler import compile_event, event_circuit
+from strudel.logic.terms import said_event
+from strudel.tables.columns import read_columns
 from strudel.tables.encoder import (
     TableEncoder,
     fitted_encoder,
@@ -55,8 +58,10 @@ from strudel.tables.encoder import (
     take_rows,
     text_names,
 )
-from strudel.tables.table_code import CodedNames, table_log_density
-from strudel.trees.vtree import Vtree
+from strudel.tables.evidence import evidence_of_rows
+from strudel.tables.learn_code import code_of_columns
+from strudel.tables.schema import Columns, bit_columns
+from strudel.tables.table_code import TableCode, columns_of_code
 
 CONTINUED = {
     "must": "be possible under the circuit of the last fit, from which warm_start continues",
@@ -75,7 +80,7 @@ class FitInput:
     sample_weight: Any
     estimator: Any  # with the options encoder, constraint, validation_fraction and n_jobs
     random_state: np.random.RandomState
-    last: Model | None = None  # of an earlier fit, to continue from
+    last: ColumnCircuit | None = None  # of an earlier fit, to continue from
     is_restricted: bool = False  # whether all rows of that circuit satisfy the constraint
     check_features: Callable[[Any, AnyArray], None] = lambda X, table: None  # those of that fit
 
@@ -87,6 +92,23 @@ class LogLikelihoods(NamedTuple):
     valid: float
 
 
+class Table(NamedTuple):
+    """All rows of the table that was given, also those that are held out, as cells."""
+
+    columns: Columns
+    cells: AnyArray  # (n_rows, n_columns) NONE where a value is missing
+    weight: FloatArray | None
+    is_held_out: AnyArray  # (n_rows,)
+
+    def some(self, n_rows: int, *, held_out: bool = True) -> tuple[AnyArray, FloatArray]:
+        """So many rows that count, with those that were held out or without, and their weights."""
+        weight = np.ones(len(self.cells)) if self.weight is None else self.weight
+        chosen = np.flatnonzero((weight > 0.0) & (held_out | ~self.is_held_out))
+        if n_rows < len(chosen):
+            chosen = np.sort(np.random.default_rng(0).choice(chosen, n_rows, replace=False))
+        return self.cells[chosen], weight[chosen]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Prepared:
     """Rows that can be learned from, in memory."""
@@ -95,9 +117,11 @@ class Prepared:
     valid: Any  # rows to stop by, a `BitMatrix`, or None
     rng: np.random.Generator
     start: Circuit | None = None  # where a constraint or an earlier fit makes the search start
+    last: Mixture | None = None  # the model of an earlier fit, if there is one
     columns: Sequence[Any] | None = None  # whose codes are respected
     features: Any = None  # a table with the names or the number of the columns
     encoder: TableEncoder | None = None
+    table: Table | None = None  # None if nobody asks for what is learned in columns
     data: dict[str, Any] = field(default_factory=dict)  # of the table, for provenance
     held_out: AnyArray | None = None  # numbers of the rows of X that were held out
     log_density: tuple[float, float] = (0.0, 0.0)  # mean, of numbers given their cells; of valid
@@ -126,24 +150,6 @@ class Prepared:
             return self
         chosen = np.sort(self.rng.choice(bits.n_rows, n_rows, replace=False))
         return replace(self, train=pack_columns(bits.unpack()[chosen], bits.weights[chosen]))
-
-    def sample(self, n_rows: int) -> tuple[ByteArray, FloatArray]:
-        """So many of the rows as codes, with what is unknown, and their weights.
-
-        Rows that were held out are among them.
-        """
-        gaps = self.gaps_of_all_columns
-        tables, weights = [], []
-        for part in ("train",) if self.held_out is None else ("train", "valid"):
-            rows = getattr(self, part) if gaps is None else None
-            own = getattr(gaps, f"{part}_weight") if rows is None else rows.weights
-            tables.append(getattr(gaps, part) if rows is None else rows.unpack())
-            weights.append(np.ones(len(tables[-1])) if own is None else own)
-        codes, weight = np.concatenate(tables), np.concatenate(weights)
-        if n_rows >= len(codes):
-            return codes, weight
-        chosen = np.sort(np.random.default_rng(0).choice(len(codes), n_rows, replace=False))
-        return codes[chosen], weight[chosen]
 
     def grow(self, search: SearchOptions, on_split: Any = None) -> Grown:
         """Search for a structure on the rows."""
@@ -200,40 +206,46 @@ class Prepared:
 
     def whole(self, model: Any) -> Any:
         """The model with a coin for every column of which nothing is known."""
-        return model if self.incomplete is None else with_coins(model, self.incomplete.is_known)
+        if self.incomplete is None or model.n_vars == len(self.incomplete.is_known):
+            return model
+        return with_coins(model, self.incomplete.is_known)
 
-    def named(self, model: Any) -> Any:
-        """A model of the rows as one of all columns, by their names."""
-        if self.encoder is not None:
-            return self.whole(model).with_names(CodedNames(self.encoder.code_))
-        return self.whole(model).with_names(text_names(self.features))
+    def over_columns(self, model: Model) -> ColumnCircuit:
+        """A model of the rows as one of the columns of the table."""
+        assert self.table is not None
+        code = None if self.encoder is None else self.encoder.code_
+        return over_columns(self.whole(model), self.table.columns, code)
 
 
 def prepare_rows(given: FitInput, search: SearchOptions) -> Prepared:
     """Check everything, then hold out validation rows if there are none."""
-    estimator, last = given.estimator, given.last
-    start = last.structure if isinstance(last, Mixture) else last
+    estimator = given.estimator
     X, y, X_valid, sample_weight = given.X, given.y, given.X_valid, given.sample_weight
     # Nothing is kept before all is learned: what is refused leaves a fitted model alone.
     numbers = None  # of the rows in the table that was given
-    encoder = _encoder_of(estimator.columns, X, start)
+    encoder = _encoder_of(estimator.columns, X, given.last)
     if encoder is not None and sample_weight is not None:
         X, y, sample_weight, numbers = _rows_that_count(X, y, sample_weight)
-    if encoder is not None and not hasattr(encoder, "code_"):
-        encoder = encoder.fit(X, y)
-    columns = search.columns
-    density: FloatArray | None = None  # of the numbers of every row, given their cells
-    density_valid: FloatArray | float = 0.0
+    respected = search.columns
+    encoded = encoded_valid = None
     if encoder is not None:
-        density = np.zeros(n_rows_of(X)) + table_log_density(X, encoder.code_)
-        density_valid = 0.0 if X_valid is None else table_log_density(X_valid, encoder.code_)
-        X = encoder.code_.encode(X)
-        X_valid = None if X_valid is None else encoder.code_.encode(X_valid, "X_valid")
-        start = None if start is None else start.with_table_code(None)
-        columns = encoder.code_.columns if encoder.respect_one_hot else columns
+        X = read_columns(X)
+        if not hasattr(encoder, "code_"):
+            encoder = encoder.fit(X, y)
+        code = encoder.code_
+        encoded = _encode(code, X, "X")
+        encoded_valid = None if X_valid is None else _encode(code, X_valid, "X_valid")
+        X, X_valid = encoded.bits, None if encoded_valid is None else encoded_valid.bits
+        respected = code.columns
+    last = None
+    if given.last is not None:
+        last = unfold(given.last, None if encoder is None else encoder.code_)
+    start = None if last is None else last.structure
     known, names = check_partial(X)
     table = _codes(known)
-    names = names if encoder is None else CodedNames(encoder.code_)
+    columns = bit_columns(names_of(table.shape[1], text_names(X)), "pandas")
+    columns = columns if encoded is None else encoded.columns
+    names = names if encoder is None else encoder.code_.variable_names
     is_continued = start is not None and encoder is None  # with the same columns as before
     if is_continued:
         given.check_features(X, table)
@@ -258,7 +270,9 @@ def prepare_rows(given: FitInput, search: SearchOptions) -> Prepared:
         (train, weight),
         None if valid is None else (valid, valid_weight),
         rng,
-        replace(search, columns=columns),
+        replace(search, columns=respected),
+        columns,
+        None if encoder is None else encoder.code_,
         start=start,
         names=names,
         tables={"X": table} if X_valid is None or valid is None else {"X": table, "X_valid": valid},
@@ -266,31 +280,59 @@ def prepare_rows(given: FitInput, search: SearchOptions) -> Prepared:
         is_restricted=given.is_restricted,
         n_jobs=estimator.n_jobs,
     )
+    is_held_out = np.zeros(len(table), dtype=bool)
+    is_held_out[[] if held is None else held] = True
+    cells = np.where(table == UNKNOWN, np.int8(NONE), table.astype(np.int8))
+    if encoded is not None:
+        cells = encoded.cells
     return replace(
         rows,
-        log_density=_mean_densities(density, density_valid, whole_weight, held),
+        log_density=_mean_densities(encoded, encoded_valid, whole_weight, held),
         features=X if hasattr(X, "columns") else table,
         encoder=encoder,
+        table=Table(columns, cells, whole_weight, is_held_out),
         data=_describe(table),
         held_out=held if held is None or numbers is None else numbers[held],
+        last=last,
     )
 
 
+class Encoded(NamedTuple):
+    """A table as cells and as bits."""
+
+    columns: Columns
+    cells: AnyArray  # (n_rows, n_columns) NONE where a value is missing
+    bits: FloatArray  # (n_rows, n_vars)
+    log_density: FloatArray  # (n_rows,) of the values, given their bits
+
+
+def _encode(code: TableCode, X: Any, name: str) -> Encoded:
+    columns = columns_of_code(code)
+    evidence = evidence_of_rows(columns, X, name)
+    cells = np.column_stack([evidence.cells(place) for place in range(len(columns))])
+    log_density = evidence.log_density()
+    for column, own in zip(code.columns, cells.T, strict=True):
+        if column.is_shared:
+            log_density += np.where(own == NONE, 0.0, np.log(column.value_share[own]))
+    return Encoded(columns, cells, code.bits_of(cells), log_density)
+
+
 def _mean_densities(
-    density: FloatArray | None,
-    of_valid: FloatArray | float,
+    encoded: Encoded | None,
+    of_valid: Encoded | None,
     weight: FloatArray | None,
     held: AnyArray | None,
 ) -> tuple[float, float]:
     """The mean log-density of training and validation rows, where columns hold numbers."""
-    if density is None:
+    if encoded is None:
         return 0.0, 0.0
+    density = encoded.log_density
     weight = np.ones(len(density)) if weight is None else weight
     kept = np.setdiff1d(np.arange(len(density)), [] if held is None else held)
     train = float(np.average(density[kept], weights=weight[kept]))
     if held is not None:
         return train, float(np.average(density[held], weights=weight[held]))
-    return train, float(np.mean(of_valid)) if np.ndim(of_valid) else train
+    return train, train if of_valid is None else float(np.mean(of_valid.log_density))
 
 
 Codes = tuple[ByteArray, FloatArray | None]  # rows of 0, 1 and UNKNOWN, and their weights
@@ -301,6 +343,8 @@ def _rows_of_codes(
     valid: Codes | None,
     rng: np.random.Generator,
     search: SearchOptions,
+    columns: Columns,
+    code: TableCode | None,
     *,
     start: Circuit | None = None,
     names: Sequence[str] | None = None,
@@ -335,10 +379,10 @@ def _rows_of_codes(
             valid_bits = _pack_rows_that_count(valid_codes, valid_weight)
     if constraint is not None and not is_restricted:
         start = start or first_circuit(bits, search, rng)
-        allowed = constraint_circuit(constraint, start.vtree, names)
+        allowed = constraint_circuit(start, constraint, columns, code)
         for name, table in tables.items():
-            check_satisfied(allowed, table, names, name)
-        start = restrict(start, allowed)
+            check_satisfied(unfold(allowed, code).structure, table, names, name)
+        start = restrict(start, allowed, code)
     return Prepared(
         train=bits,
         valid=valid_bits,
@@ -376,11 +420,12 @@ def _hold_out(
     return kept, held
 
 
-def _encoder_of(columns: Any, X: Any, last: Circuit | None) -> TableEncoder | None:
-    """What encodes the rows; None for 0 and 1. A circuit to continue from brings its own code."""
+def _encoder_of(columns: Any, X: Any, last: ColumnCircuit | None) -> TableEncoder | None:
+    """What encodes the rows; None for 0 and 1. A circuit to continue from brings its columns."""
     encoder = new_encoder(columns)
     if last is not None:
-        return None if last.table_code is None else fitted_encoder(columns, last.table_code)
+        of_bits = last.columns.are_bits
+        return None if of_bits else fitted_encoder(columns, code_of_columns(last.columns))
     return None if columns is None and is_binary(X) else encoder
 
 
@@ -426,27 +471,36 @@ def check_vtree(vtree: Any, constraint: Any) -> None:
         )
 
 
-def constraint_circuit(constraint: Any, vtree: Vtree, names: Sequence[str] | None) -> Circuit:
-    """The rows that satisfy the constraint, on the vtree of the first circuit without it."""
-    event = event_circuit(compile_event(constraint, vtree, names))
-    if event is None:
+def constraint_circuit(
+    circuit: Circuit, constraint: Any, columns: Columns, code: TableCode | None
+) -> ColumnCircuit:
+    """The rows that satisfy a constraint, on the vtree of a circuit."""
+    of_columns = over_columns(circuit, columns, code)
+    allowed = event_circuit(of_columns, said_event(constraint, columns))
+    if allowed is None:
         raise ValueError("No row satisfies the constraint, so there is nothing to learn.")
-    return event
+    for place, name in enumerate(columns.names):
+        if np.any(np.isfinite(own := allowed.leaf_table(place)) & (own < 0.0)):
+            raise ValueError(
+                f"The constraint on {name!r} says where in a cell a row may be: the bound lies "
+                "inside a cell, of which models know only how probable it is. Learn with "
+                f"TableEncoder(edges={{{name!r}: [...]}}) and an edge at the bound."
+            )
+    return allowed
 
 
-def restrict(circuit: Circuit, allowed: Circuit) -> Circuit:
+def restrict(circuit: Circuit, allowed: ColumnCircuit, code: TableCode | None) -> Circuit:
     """The rows of a circuit that another one allows; parameters do not matter.
 
-    What an event leaves open depends on one another as the circuit says. A tree has at most two
-    nodes at a vtree node, so the product has at most about twice the edges of the event. Splits
-    only condition and copy: they never make a row possible.
+    What a constraint leaves open depends on one another as the circuit says. A tree has at most
+    two nodes at a vtree node, so the product has at most about twice the edges of the constraint.
+    Splits only condition and copy: they never make a row possible.
     """
-    free, event = (fold_bits(one, np.zeros((one.n_edges, 1))) for one in (circuit, allowed))
-    both, _ = normalized(product(free, event))  # `free` excludes nothing
-    assert both is not None  # some row is allowed
-    return (
-        unfold(both, None).component(0).with_names(circuit.feature_names or allowed.feature_names)
-    )
+    all_rows = circuit.with_parameters(np.zeros(circuit.n_edges))  # excludes nothing
+    both, _ = normalized(product(over_columns(all_rows, allowed.columns, code), allowed))
+    if both is None:
+        raise ValueError("No row satisfies the constraint, so there is nothing to learn.")
+    return unfold(both, code).structure.made_deterministic()
 
 
 def check_satisfied(

@@ -507,14 +507,14 @@ def with_coins(model: M, is_known: AnyArray) -> M:
     return circuit_with_coins(model, is_known)
 
 
-def circuit_with_coins(circuit: Circuit, is_known: AnyArray, on_left: bool = True) -> Circuit:
+def circuit_with_coins(circuit: Circuit, is_known: AnyArray) -> Circuit:
     """The old edges keep their numbers; behind them come three for every coin: 1, 0 and both."""
     known, coins = np.flatnonzero(is_known), np.flatnonzero(~np.asarray(is_known))
     n_more = 2 * len(coins)  # literals
     # Where the old nodes are: literals of other variables, sums behind more literals, NONE.
     number = np.append(np.arange(circuit.n_nodes) + n_more, NONE)
     number[: 2 * circuit.n_vars] = 2 * np.repeat(known, 2) + np.tile([0, 1], len(known))
-    vtree = _vtree_with_coins(circuit.vtree, known, coins, on_left)
+    vtree = _vtree_with_coins(circuit.vtree, known, coins)
     node_vtree = [*np.repeat(vtree.var_leaf, 2), *circuit.node_vtree[2 * circuit.n_vars :]]
     left, right = number[circuit.edge_left].tolist(), number[circuit.edge_right].tolist()
     log_theta = circuit.edge_log_theta.tolist()
@@ -523,8 +523,8 @@ def circuit_with_coins(circuit: Circuit, is_known: AnyArray, on_left: bool = Tru
     for coin in coins.tolist():
         leaf = len(node_vtree)
         node_vtree += [vtree.var_leaf[coin], vtree.node_parent[vtree.var_leaf[coin]]]
-        left += [2 * coin + 1, 2 * coin, leaf if on_left else root]
-        right += [NONE, NONE, root if on_left else leaf]
+        left += [2 * coin + 1, 2 * coin, leaf]
+        right += [NONE, NONE, root]
         log_theta += [np.log(0.5), np.log(0.5), 0.0]
         node_edges += [len(left) - 1, len(left)]
         root = leaf + 1
@@ -538,15 +538,15 @@ def circuit_with_coins(circuit: Circuit, is_known: AnyArray, on_left: bool = Tru
     )
 
 
-def _vtree_with_coins(vtree: Vtree, known: AnyArray, coins: AnyArray, on_left: bool) -> Vtree:
+def _vtree_with_coins(vtree: Vtree, known: AnyArray, coins: AnyArray) -> Vtree:
     """Old nodes keep their numbers; each coin adds its leaf and a root above it."""
     var = np.where(vtree.node_var == NONE, NONE, known[vtree.node_var]).tolist()
     left, right = vtree.node_left.tolist(), vtree.node_right.tolist()
     for coin in coins.tolist():
         below = len(var) - 1
         var += [coin, NONE]
-        left += [NONE, below + on_left]
-        right += [NONE, below + (not on_left)]
+        left += [NONE, below + 1]
+        right += [NONE, below]
     return Vtree(_indices(left), _indices(right), _indices(var))
 
 

@@ -19,18 +19,18 @@ from strudel import algebra, explorer, predictions, queries
 from strudel._display import plotting
 from strudel._numba import use_threads
 from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.circuits.fold import unfold
+from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.data.lazy import is_lazy
 from strudel.data.validation import check_binary
 from strudel.errors import MisfitWarning, outer_stack_level
+from strudel.learning.fit import Fitted
 from strudel.learning.options import METHODS, SEARCHES, named_options
 from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared
-from strudel.queries.columns.pair_check import Check, check_codes, most_rows
 from strudel.queries.given import circuit_of
-from strudel.queries.model import Model, model_of
+from strudel.queries.pair_check import Check, check_cells, most_rows
 from strudel.tables.columns import is_missing
 from strudel.tables.encoder import TableEncoder, names_to_match, text_names
-from strudel.tables.table_code import CodedNames
+from strudel.tables.missingness import MissingRule
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,6 +78,8 @@ def as_method(query: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[A
 
 class QueryMethods:
     """The queries as methods of a fitted model; `strudel.queries` and others describe them."""
+
+    circuit_: ColumnCircuit
 
     log_likelihood = as_method(queries.log_likelihood)
     log_marginal = as_method(queries.log_marginal)
@@ -133,13 +135,19 @@ class QueryMethods:
         found: Check = self.check_  # type: ignore[attr-defined]
         return found
 
+    @property
+    def missing_(self) -> list[MissingRule]:
+        """On which columns it depends whether values are missing."""
+        check_is_fitted(self, "circuit_")
+        return list(self.circuit_.columns.missingness.rules)
+
     def _fitted(self) -> Any:
         check_is_fitted(self)
-        return model_of(self)
+        return circuit_of(self)
 
 
 class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
-    """A model of the joint distribution of 0/1 columns."""
+    """A model of the joint distribution of columns."""
 
     validation_fraction: float | None
     random_state: Any
@@ -163,7 +171,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         return super().set_params(**params)
 
     def _fit_input(
-        self, X: Any, y: Any, X_valid: Any, sample_weight: Any, last: Model | None
+        self, X: Any, y: Any, X_valid: Any, sample_weight: Any, last: ColumnCircuit | None
     ) -> FitInput:
         """What `fit` was given, after the checks that scikit-learn makes."""
         if not is_lazy(X):
@@ -181,23 +189,27 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
             check_features=lambda X, table: _check_features(self, X, table, reset=False),
         )
 
-    def _keep(self, rows: Prepared, log_likelihoods: LogLikelihoods) -> Self:
-        """Keep what all fits know of their rows."""
+    def _keep(self, fitted: Fitted) -> Self:
+        """Keep what was learned, and what all fits know of their rows."""
+        rows = fitted.rows
         validate_data(self, rows.features, reset=True, skip_check_array=True)
-        keep_encoder(self, rows.encoder)
+        keep_columns(self, rows.encoder)
+        self.circuit_ = fitted.circuit
+        self.history_: Any = fitted.history
+        self.chosen_ = fitted.chosen
+        self.trials_ = fitted.trials
         self.data_ = rows.data
-        train, valid = rows.log_density
-        self.log_likelihoods_ = LogLikelihoods(
-            log_likelihoods.train + train, log_likelihoods.valid + valid
-        )
+        (train, valid), (more, more_valid) = fitted.log_likelihoods, rows.log_density
+        self.log_likelihoods_ = LogLikelihoods(train + more, valid + more_valid)
         self.held_out_rows_ = rows.held_out
         return self
 
     def _check_fit(self, rows: Prepared) -> Self:
         """Compare the model with the rows that it was learned from, and warn of what it lost."""
-        model = self._fitted()
+        assert rows.table is not None
+        some = rows.table.some(most_rows(len(rows.table.columns)))
         with use_threads(self.n_jobs):
-            self.check_: Check = check_codes(model, *rows.sample(most_rows(model.n_vars)))
+            self.check_: Check = check_cells(self.circuit_, *some)
         sentences = self.check_.sentences()
         if sentences:
             more = f", and {len(sentences) - 1} more pairs are lost" if len(sentences) > 1 else ""
@@ -207,18 +219,12 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
             )
         return self
 
-    def _feature_names(self) -> tuple[str, ...] | None:
-        if hasattr(self, "encoder_"):
-            return CodedNames(self.encoder_.code_)
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else tuple(names)
-
     def score_samples(self, X: Any) -> FloatArray:
         """Log-likelihood of the known values of every row; unknown ones (NaN) are summed out."""
-        model = self._fitted()
-        if model.table_code is None and not is_lazy(X):
+        circuit = self._fitted()
+        if circuit.columns.are_bits and not is_lazy(X):
             names_to_match(self, X)  # warns if only one of them has names
-        return queries.observed_log_likelihood(model, X)
+        return queries.observed_log_likelihood(circuit, X)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of the rows, in nats; for lazy rows, block by block."""
@@ -233,9 +239,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         parameters.
         """
         found = copy(self)
-        code = self._fitted().table_code
-        made = unfold(circuit_of(self).from_torch(module), code).with_table_code(code)
-        found.circuit_ = made if made.n_components > 1 else made.component(0)
+        found.circuit_ = self._fitted().from_torch(module)
         found.log_likelihoods_ = LogLikelihoods(math.nan, math.nan)
         if hasattr(found, "check_"):
             del found.check_
@@ -250,15 +254,10 @@ def _check_same_features(X: Any, X_valid: Any) -> None:
         validate_data(probe, X_valid, reset=False, skip_check_array=True)
 
 
-def keep_encoder(estimator: Any, encoder: TableEncoder | None) -> None:
-    """Remember the encoder, and the table's columns as features."""
+def keep_columns(estimator: Any, encoder: TableEncoder | None) -> None:
+    """Remember the columns of the table that an encoder was fitted on as features."""
     if encoder is None:
-        for name in ("encoder_", "missing_"):
-            if hasattr(estimator, name):
-                delattr(estimator, name)
         return
-    estimator.encoder_ = encoder
-    estimator.missing_ = list(encoder.code_.missingness.rules)
     estimator.n_features_in_ = encoder.n_features_in_
     if hasattr(encoder, "feature_names_in_"):
         estimator.feature_names_in_ = encoder.feature_names_in_

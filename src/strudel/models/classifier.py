@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from strudel._names import did_you_mean
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
-from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.data.argument_checks import (
     BYTES_OF_A_SPLIT,
     check_choice,
@@ -29,34 +28,32 @@ from strudel.data.lazy import by_block
 from strudel.data.validation import check_sample_weight
 from strudel.explorer.page import ExplorerPage, explore
 from strudel.learning.class_models import (
-    ClassModel,
     ClassRows,
     ClassSearch,
     ClassTrial,
     Setting,
     Structures,
-    class_codewords,
-    class_names,
+    class_column,
+    code_with_class,
     complete_rows,
     fold_of_rows,
     target_name,
-    with_class,
 )
 from strudel.learning.options import METHODS as MIXTURE_METHODS
 from strudel.learning.options import Method
 from strudel.learning.progress import Reporter
-from strudel.models.base import as_labels, keep_encoder
+from strudel.models.base import as_labels, keep_columns
 from strudel.models.strudel import Strudel, StrudelOptions
+from strudel.queries.cells import joint_logs
 from strudel.tables.column_codes import as_column_codes
 from strudel.tables.columns import RawColumn, read_columns
 from strudel.tables.encoder import (
     InputTable,
     TableEncoder,
-    fitted_encoder,
+    evidence_like,
     keep_features,
     look_at_table,
     new_encoder,
-    rows_like,
     text_names,
 )
 from strudel.tables.table_code import code_of_bits
@@ -86,18 +83,16 @@ LOGISTIC_STRENGTH = 2.0  # virtual rows that draw a component of theirs to all r
 LOGISTIC_COMPONENTS = 10
 BINS = (5, 8)  # cells of a column of numbers
 LOGISTIC_BINS = 16  # steps between cells are penalised: 8 lose more than 32 would win
-# What is tried for a table that is encoded: whether the structure is over whole columns, so that
-# codes of no value are impossible, or over 0/1 variables; method; init; splits; components. Chosen
-# from a grid of 52 on nine tables of 400 to 4,900 rows.
+# What is tried for a table that is encoded: method, init, splits, components. Chosen from a grid of
+# 52 on nine tables of 400 to 4,900 rows.
 OF_TABLES = (
-    (True, "per_class", "independent", 0, 1),
-    (True, "per_class", "independent", 0, 16),
-    (True, "joint", "tree", 0, 16),
-    (True, "joint", "independent", 0, 4),
-    (False, "per_class", "tree", 0, 1),
-    (False, "per_class", "tree", 0, 16),
-    (False, "per_class", "tree", 40, 16),
-    (False, "joint", "tree", 0, 16),
+    ("per_class", "independent", 0, 1),
+    ("per_class", "independent", 0, 16),
+    ("joint", "tree", 0, 16),
+    ("joint", "independent", 0, 4),
+    ("per_class", "tree", 0, 1),
+    ("per_class", "tree", 0, 16),
+    ("per_class", "tree", 40, 16),
 )
 CLASS_STRENGTHS_OF_TABLES = (30.0, 200.0)
 STRENGTHS_OF_TABLES = (1.0, 3.0, 10.0, 30.0, 100.0)
@@ -139,7 +134,7 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
     class_weight : dict, "balanced" or None, default=None
         How much rows of each class count, besides their `sample_weight`; "balanced" lets all
         classes count alike. Classes that a dict does not name count 1. The probabilities are those
-        of such rows: see also `joint_mixture`.
+        of such rows.
     scoring : {"log_loss", "brier", "accuracy"}, default="log_loss"
         The score by which everything that is "auto" is chosen.
     n_folds : int, default=3
@@ -157,13 +152,9 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
         The classes, sorted.
     target_name_ : str
         The name of the class: that of `y` if it has one, else "class".
-    circuit_ : Mixture
-        The mixture of all classes; its weights hold their shares. In a joint mixture, the last
-        variables are the class.
-    component_class_ : ndarray or None
-        The class number of every component; None for a joint mixture.
-    encoder_ : TableEncoder
-        The fitted encoder, if the table was not of 0 and 1.
+    circuit_ : Circuit
+        The distribution of the inputs and the class together; the class is the last column, which
+        has the name `target_name_`, or a longer one if an input has that.
     chosen_ : dict
         What was chosen, or given, with its scores on held-out rows, which are NaN if nothing had
         to be chosen.
@@ -259,18 +250,22 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
             chosen, trials = self._choose(table, numbers, encoded, seed)
             rng = np.random.default_rng([seed, 0])
             encoder = table.fitted(chosen.setting.encoder, labels)
-            if encoder is not None:
-                encoder.set_params(respect_one_hot=chosen.setting.of_columns)
             rows = rows_of(encoder)
             strengths = chosen.class_pseudocount, chosen.pseudocount
             fit = Structures(complete_rows(rows, rng)).fit(chosen.setting, rng)
             model = fit.refined(rows, *strengths).model(*strengths)
         keep_features(self, X, rows.X.shape[1])
-        keep_encoder(self, encoder)
+        keep_columns(self, encoder)
+        names = getattr(self, "feature_names_in_", None)
+        if encoder is not None:
+            code = encoder.code_
+        elif names is not None:
+            code = code_of_bits(names.tolist(), "pandas")
+        else:
+            code = code_of_bits([f"x{v}" for v in range(self.n_features_in_)], "numpy")
         self.classes_: AnyArray = classes
         self.target_name_: str = name
-        self.circuit_: Mixture = self._named(model)
-        self.component_class_ = model.component_class
+        self.circuit_ = model.over_columns(code_with_class(code, classes.tolist(), name))
         self.chosen_: dict[str, Any] = chosen.describe()
         self.trials_: list[ClassTrial] = trials
         return self
@@ -307,15 +302,15 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
         whole = replace(table, columns=(*table.columns, RawColumn(name, "text", numbers)))
         learner.set_params(columns=encoder, random_state=self.random_state)
         learner.fit(whole, sample_weight=None if np.all(weight == 1.0) else weight)
-        code = learner.encoder_.code_
-        code = replace(code, columns=code.columns[:-1])
+        columns = learner.circuit_.columns
+        own = [classes.tolist()[int(text)] for text in columns[-1].values]
+        of_class = class_column(own, name, columns.names[:-1])
         keep_features(self, X, len(table.columns))
-        keep_encoder(self, fitted_encoder(encoder, code))
         self.classes_ = classes
         self.target_name_ = name
-        mixture = as_mixture(learner.circuit_.with_table_code(None))
-        self.circuit_ = mixture.with_table_code(with_class(code, classes.tolist(), name))
-        self.component_class_ = None
+        self.circuit_ = learner.circuit_.with_columns(
+            replace(columns, columns=(*columns.columns[:-1], of_class))
+        )
         self.chosen_ = learner.chosen_
         self.check_ = learner.check_
         self.trials_ = []
@@ -391,8 +386,8 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
                 if not self._is_left_out(method, init, n_splits, size)
             ]
         of_tables = [
-            Setting(0, method, init, n_splits, size, of_columns)
-            for of_columns, method, init, n_splits, size in OF_TABLES
+            Setting(0, method, init, n_splits, size)
+            for method, init, n_splits, size in OF_TABLES
             if method in methods and init in inits
         ]
         if self.max_splits is not None:
@@ -416,66 +411,14 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
             return is_other_size or (self.max_splits is None and n_splits > 0)
         return False
 
-    def _named(self, model: ClassModel) -> Mixture:
-        """The mixture with the names of its variables, and the code of the columns."""
-        encoder = getattr(self, "encoder_", None)
-        names: Any = getattr(self, "feature_names_in_", None)
-        if encoder is None and names is None:
-            return model.mixture
-        classes = self.classes_.tolist()
-        if encoder is not None:
-            code = encoder.code_
-            if model.codewords is not None:
-                code = with_class(code, classes, self.target_name_)
-            return model.mixture.with_table_code(code)
-        if model.codewords is not None:
-            names = [*names, *class_names(classes, names, self.target_name_)]
-        return model.mixture.with_names(tuple(names))
-
     def _joint_logs(self, X: Any) -> FloatArray:
         """Log-probability of what is known of each row together with each class."""
         check_is_fitted(self, "circuit_")
-        rows = rows_like(self, X)
+        columns = self.circuit_.columns
+        evidence = evidence_like(self, columns.some(slice(-1)), X).among(columns)
         with use_threads(self.n_jobs):
-            return self._class_model().joint_logs(rows)
-
-    def _class_model(self) -> ClassModel:
-        """The mixture with the classes of its components, or of its last variables."""
-        is_joint = self.component_class_ is None
-        codewords = class_codewords(len(self.classes_)) if is_joint else None
-        return ClassModel(self.circuit_, self.component_class_, codewords)
-
-    def joint_mixture(self) -> Mixture:
-        """The distribution of the inputs and the class together.
-
-        Returns
-        -------
-        Mixture
-            The columns of its table are the inputs, and the class as the last one, which has the
-            name `target_name_`. Every query answers in these columns, as do the methods of the
-            same names.
-        """
-        check_is_fitted(self, "circuit_")
-        if getattr(self, "_joint", (None,))[0] is not self.circuit_:  # fitted since, or loaded
-            self._joint = self.circuit_, self._make_joint()
-        return self._joint[1]
-
-    def _make_joint(self) -> Mixture:
-        encoder = getattr(self, "encoder_", None)
-        names: Any = getattr(self, "feature_names_in_", None)
-        if encoder is not None:
-            code = encoder.code_
-        elif names is not None:
-            code = code_of_bits(names.tolist(), "pandas")
-        else:
-            code = code_of_bits([f"x{v}" for v in range(self.n_features_in_)], "numpy")
-        code = with_class(code, self.classes_.tolist(), self.target_name_)
-        return self._class_model().with_class_variables().with_table_code(code)
-
-    def __getstate__(self) -> Any:
-        state = dict(super().__getstate__())
-        state.pop("_joint", None)  # made again where it is needed
-        return state
+            logs = joint_logs(self.circuit_, evidence, len(columns) - 1)
+        return logs[:, np.array([columns[-1].place_of(name) for name in self.classes_.tolist()])]
 
     def explore(
         self, path: Any = None, *, target: str | None = None, title: str | None = None

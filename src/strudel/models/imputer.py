@@ -13,8 +13,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from strudel._numba import use_threads
-from strudel._types import AnyArray, FloatArray
+from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.walks import raise_if_impossible
 from strudel.data.argument_checks import (
@@ -27,38 +28,28 @@ from strudel.data.argument_checks import (
 from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.validation import as_frame, check_evidence, check_shared_names
 from strudel.errors import LeftEmptyWarning, outer_stack_level
-from strudel.learning.fill_in import FillRegressions, learn_fill_regressions, numbers_of
+from strudel.learning.fill_in import FillRegressions, learn_fill_regressions
 from strudel.learning.options import EM
-from strudel.models.base import keep_encoder
-from strudel.models.classifier import StrudelClassifier
 from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.queries.by_block import lazily, possible_row
-from strudel.queries.columns.value_probabilities import value_probabilities
+from strudel.queries.cells import cell_probabilities
+from strudel.queries.given import circuit_of
 from strudel.queries.marginals import marginal_probabilities
-from strudel.queries.model import Model, model_of
 from strudel.queries.most_probable import most_probable_state
 from strudel.queries.sampling import sample
-from strudel.tables.coded_column import CodedColumn
-from strudel.tables.column import BIT
+from strudel.tables.column import BIT, Column
 from strudel.tables.columns import read_columns
 from strudel.tables.encoder import (
     InputTable,
-    TableEncoder,
     dense,
-    fitted_encoder,
+    evidence_like,
     keep_features,
     look_at_table,
-    rows_like,
     text_names,
 )
-from strudel.tables.filled_table import (
-    ValuesOf,
-    fill_columns,
-    fill_variables,
-    nearest_values,
-    with_room,
-)
-from strudel.tables.table_code import TableCode
+from strudel.tables.evidence import Evidence
+from strudel.tables.filled_table import ValuesOf, fill_columns, fill_variables, with_room
+from strudel.tables.schema import Columns
 
 STRATEGIES = ("auto", "map", "mean", "sample")
 ROWS_PER_COMPONENT = 50
@@ -74,7 +65,7 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
 
     Parameters
     ----------
-    estimator : density estimator, StrudelClassifier, Circuit or Mixture, optional
+    estimator : density estimator, StrudelClassifier or Circuit, optional
         A `Strudel` by default: of up to 20 components for "map", whose search takes longer
         with more components; of up to 6 for columns of a table, and the average of several for a
         table of 0 and 1. An estimator that is not fitted is copied and fitted; a fitted one, a
@@ -102,12 +93,10 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
 
     Attributes
     ----------
-    circuit_ : Circuit or Mixture
-        The distribution of the columns, or of the variables that stand for them.
-    encoder_ : TableEncoder
-        The fitted encoder, if the table was not of 0 and 1.
+    circuit_ : Circuit
+        The distribution of the columns.
     missing_ : list of MissingRule
-        On which columns it depends whether values are missing, if there is an encoder.
+        On which columns it depends whether values are missing.
     regressions_ : FillRegressions or None
         What corrects the model for the strategy "auto", if the model was learned here and the
         table has no more than a few hundred columns.
@@ -151,52 +140,41 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
         check_choice("strategy", self.strategy, STRATEGIES)
         text_names(X)  # refuses what are no names, before anything is learned
         if is_fitted_model(self.estimator):
-            encoder, model, X = self._use(X)
-        else:
-            encoder, model = self._learn(X, sample_weight)
-        keep_features(self, X, model.n_vars)
-        keep_encoder(self, encoder)
-        code = None if encoder is None else encoder.code_
-        self.circuit_: Model = model if model.table_code is code else model.with_table_code(code)
+            self._use(X)
+            return self
+        whole, learner = self._learn(X, sample_weight)
+        self.circuit_ = learner.circuit_
+        keep_features(self, X, learner.n_features_in_)
         self.regressions_: FillRegressions | None = None
-        if code is not None and self.strategy == "auto" and not is_fitted_model(self.estimator):
+        if not self.circuit_.columns.are_bits and self.strategy == "auto":
             rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-            of_variables = self.circuit_.with_table_code(None)
             with use_threads(self.n_jobs):
-                self.regressions_ = learn_fill_regressions(
-                    of_variables, code, dense(X), sample_weight, rng
-                )
+                self.regressions_ = learn_fill_regressions(self.circuit_, whole, sample_weight, rng)
         return self
 
-    def _use(self, X: Any) -> tuple[TableEncoder | None, Model, Any]:
-        """The model that was given, with the encoder that it was learned with; its columns of X."""
-        if isinstance(self.estimator, StrudelClassifier):
-            model: Model = self.estimator.joint_mixture()
-        else:
-            model = model_of(self.estimator)
+    def _use(self, X: Any) -> None:
+        """Keep the model that was given, and the columns that X has of it."""
+        circuit = circuit_of(self.estimator)
         if self.columns is not None:
             raise ValueError(
                 "The model that was given is fitted and knows its columns: leave out columns, or "
                 "give a model that is not fitted."
             )
-        code = model.table_code
-        if code is None:
-            X = _model_columns(X, model.feature_names)
-            _check_variables(X, model)
-            return None, model, X
-        encoder = fitted_encoder(getattr(self.estimator, "encoder_", None), code)
-        names = text_names(X)
-        if names is not None:
-            shared = [name for name in names if name in code.names]
-            X = _model_columns(X, dict.fromkeys((*shared, *code.names)))
-            encoder.feature_names_in_ = np.array(text_names(X), dtype=object)
-            encoder.n_features_in_ = len(code.columns)
+        columns, names = circuit.columns, text_names(X)
+        if columns.are_bits:
+            X = _model_columns(X, _names_of_bits(self.estimator, circuit))
+            _check_variables(X, circuit)
+        elif names is not None:
+            shared = [name for name in names if name in columns.names]
+            X = _model_columns(X, dict.fromkeys((*shared, *columns.names)))
         else:
-            code.match(read_columns(dense(X)))  # refuses another number of columns
-        return encoder, model, X
+            columns.match(read_columns(dense(X)))  # refuses another number of columns
+        keep_features(self, X, len(columns) + (0 if names is not None else len(columns.left_out)))
+        self.circuit_ = circuit
+        self.regressions_ = None
 
-    def _learn(self, X: Any, sample_weight: Any) -> tuple[TableEncoder | None, Model]:
-        """Fit a density model to the rows, under its own encoder if it has one."""
+    def _learn(self, X: Any, sample_weight: Any) -> tuple[Any, Any]:
+        """The table, and a density estimator fitted to its rows."""
         own = getattr(self.estimator, "columns", None)
         table = look_at_table(X, own if self.columns is None else self.columns)
         encoder = table.encoders[0]
@@ -214,11 +192,9 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
             given = {name: value for name, value in self.given_options().items() if name not in own}
             estimator = clone(self.estimator).set_params(**given)
         if encoder is None:
-            return None, model_of(estimator.fit(table.evidence, sample_weight=sample_weight))
-        # It encodes the table itself, and so learns which variables are of one column.
+            return X, estimator.fit(table.evidence, sample_weight=sample_weight)
         estimator.set_params(columns=clone(encoder))
-        estimator.fit(table.X, sample_weight=sample_weight)
-        return estimator.encoder_, model_of(estimator)
+        return table.X, estimator.fit(table.X, sample_weight=sample_weight)
 
     def _default(self, table: InputTable) -> Strudel:
         """The best mixture that is still quick for the strategy."""
@@ -273,15 +249,15 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
         is_drawn = strategy == "sample"
         seed = int(check_random_state(self.random_state).randint(2**31)) if is_drawn else None
         if is_lazy(X) and hasattr(X, "columns"):
-            code = self.encoder_.code_ if hasattr(self, "encoder_") else None
-            X = with_room(X, possible_row(self, X), code, strategy)
+            X = with_room(X, possible_row(self, X), self.circuit_.columns, strategy)
         return self._tables(X, n, strategy, seed)
 
     @lazily("X")
     def _tables(self, X: Any, n: int, strategy: str, random_state: Any) -> list[Any]:
         whole, names = dense(X), getattr(self, "feature_names_in_", None)
-        if hasattr(self, "encoder_") and names is not None:
-            names = [name for name in names if name in self.encoder_.code_.names]
+        columns = self.circuit_.columns
+        if not columns.are_bits and names is not None:
+            names = [name for name in names if name in columns.names]
         X = _model_columns(whole, names)
         tables = self._tables_of_known(X, n, strategy, random_state)
         return [self._put_back(whole, table) for table in tables]
@@ -300,63 +276,73 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
         return (frame.select(at_fit) if in_order else frame).to_native()
 
     def _tables_of_known(self, X: Any, n: int, strategy: str, random_state: Any) -> list[Any]:
-        rows = rows_like(self, X)
-        code = self.encoder_.code_ if hasattr(self, "encoder_") else None
-        empty = {} if code is None or self.fill_structural else _left_empty(X, code)
-        model = self.circuit_.with_table_code(None)  # in variables, not columns
+        circuit, columns = self.circuit_, self.circuit_.columns
+        evidence = evidence_like(self, columns, X)
         rng = generator_from(random_state) if strategy == "sample" else None
         with use_threads(self.n_jobs):
-            if code is not None and strategy in ("auto", "mean"):
-                if strategy == "auto" and self.regressions_ is not None:
-                    values = _corrected_values(model, code, rows, X, self.regressions_)
-                else:
-                    values = _expected_values(model, code, rows, with_means=strategy == "mean")
-                return [fill_columns(X, code, values, empty)]
-            filled = self._filled(model, rows, n, strategy, rng)
-        if code is None:
-            return [fill_variables(X, rows, every) for every in filled]
-        return [fill_columns(X, code, _values_of(every, rng), empty) for every in filled]
-
-    def _filled(
-        self, model: Model, rows: FloatArray, n: int, strategy: str, random_state: Any
-    ) -> list[FloatArray]:
-        """The variables of all rows, `n` times, with values where they are unknown."""
-        tables = [rows.copy() for _ in range(n)]
-        is_open = np.isnan(rows).any(axis=1)
-        if not is_open.any():
-            return tables
-        part = rows[is_open]
-        if strategy == "map":
-            tables[0][is_open] = most_probable_state(model, part)[0]
-        elif strategy == "mean":
-            tables[0][is_open] = marginal_probabilities(model, part)
-        elif strategy == "auto":
-            tables[0][is_open] = marginal_probabilities(model, part) >= 0.5
-        else:
-            drawn = sample(model, n, given=part, random_state=random_state)
-            for i, table in enumerate(tables):
-                table[is_open] = drawn[:, i]
-        return tables
+            if columns.are_bits:
+                rows = np.column_stack([evidence.cells(place) for place in range(len(columns))])
+                bits = np.where(rows == NONE, np.nan, rows)
+                filled = _filled_bits(circuit, bits, n, strategy, rng)
+                return [fill_variables(X, bits, every) for every in filled]
+            empty = {} if self.fill_structural else _left_empty(X, columns)
+            if strategy == "auto" and self.regressions_ is not None:
+                values = [_corrected_values(circuit, evidence, self.regressions_)]
+            elif strategy in ("auto", "mean"):
+                values = [_expected_values(circuit, evidence, with_means=strategy == "mean")]
+            else:
+                values = _values_of_states(circuit, evidence, n, rng)
+        return [fill_columns(X, columns, own, empty) for own in values]
 
 
 # `set_output` would load lazy tables, which are of the kind that was given.
 StrudelImputer.transform = lazy_as_it_is(StrudelImputer.transform)  # type: ignore[method-assign]
 
 
+def _filled_bits(
+    circuit: Any, rows: FloatArray, n: int, strategy: str, rng: Any
+) -> list[FloatArray]:
+    """Rows of 0 and 1, `n` times, with values where they are unknown."""
+    tables = [rows.copy() for _ in range(n)]
+    is_open = np.isnan(rows).any(axis=1)
+    if not is_open.any():
+        return tables
+    part = rows[is_open]
+    if strategy == "map":
+        tables[0][is_open] = most_probable_state(circuit, part)[0]
+    elif strategy == "sample":
+        drawn = sample(circuit, n, given=part, random_state=rng)
+        for i, table in enumerate(tables):
+            table[is_open] = drawn[:, i]
+    else:
+        ones = marginal_probabilities(circuit, part)
+        tables[0][is_open] = ones if strategy == "mean" else ones >= 0.5
+    return tables
+
+
 def is_fitted_model(model: Any) -> bool:
-    """Whether something is a circuit or a mixture, or holds one."""
+    """Whether something is a circuit, or holds one."""
     return any(
-        isinstance(held, Circuit | Mixture) for held in (model, getattr(model, "circuit_", None))
+        isinstance(held, ColumnCircuit | Circuit | Mixture)
+        for held in (model, getattr(model, "circuit_", None))
     )
 
 
-def _check_variables(X: Any, model: Model) -> None:
+def _names_of_bits(model: Any, circuit: ColumnCircuit) -> Any:
+    """The names of the columns of 0 and 1, if they have any."""
+    if hasattr(model, "fit"):
+        return getattr(model, "feature_names_in_", None)
+    is_named = any(name != f"x{v}" for v, name in enumerate(circuit.columns.names))
+    return circuit.columns.names if is_named else None
+
+
+def _check_variables(X: Any, circuit: ColumnCircuit) -> None:
     """Refuse rows whose columns are not the variables of a fitted model."""
-    rows = check_evidence(dense(X))
-    if model.n_vars != rows.shape[1]:
+    rows, n_vars = check_evidence(dense(X)), len(circuit.columns)
+    if n_vars != rows.shape[1]:
         raise ValueError(
             f"X has {rows.shape[1]} columns of 0 and 1, but the model that was given has "
-            f"{model.n_vars} variables."
+            f"{n_vars} variables."
         )
 
 
@@ -373,13 +359,13 @@ def _model_columns(X: Any, names: Any) -> Any:
     return frame.with_columns(*unknown).select(list(names)).to_native()
 
 
-def _left_empty(X: Any, code: TableCode) -> dict[str, AnyArray]:
+def _left_empty(X: Any, columns: Columns) -> dict[str, AnyArray]:
     """Per column the rows in which a value is missing by rule; a warning says how many."""
-    raws = dict(zip(code.names, code.match(read_columns(X)), strict=True))
-    found = code.missingness.missing_by_rule(raws, code.columns)
+    raws = dict(zip(columns.names, columns.match(read_columns(X)), strict=True))
+    found = columns.missingness.missing_by_rule(raws, columns.columns)
     n_values = sum(int(rows.sum()) for rows in found.values())
     if n_values:
-        rules = [rule for rule in code.missingness.rules if rule.is_structural]
+        rules = [rule for rule in columns.missingness.rules if rule.is_structural]
         said = "; ".join(str(rule) for rule in rules if rule.column in found)
         warnings.warn(
             LeftEmptyWarning(
@@ -393,16 +379,15 @@ def _left_empty(X: Any, code: TableCode) -> dict[str, AnyArray]:
 
 
 def _corrected_values(
-    model: Model, code: TableCode, rows: FloatArray, X: Any, regressions: FillRegressions
+    circuit: ColumnCircuit, evidence: Evidence, regressions: FillRegressions
 ) -> ValuesOf:
     """The mean or the best value of columns by their regressions: one pass for all gaps."""
-    is_open, place, shares = _shares(model, code.columns, rows)
-    numbers = numbers_of(code, code.match(read_columns(X)))
-    of_open = [None if known is None else known[is_open] for known in numbers]
-    filled = regressions.fill(code.columns, of_open, rows[is_open], shares)
-    found = {column.name: own for column, own in zip(code.columns, filled, strict=True)}
+    columns = circuit.columns
+    part, place, shares = _shares(circuit, evidence, range(len(columns)))
+    filled = regressions.fill(part, shares)
+    found = {column.name: own for column, own in zip(columns, filled, strict=True)}
 
-    def values(column: CodedColumn, gaps: AnyArray) -> list[Any]:
+    def values(column: Column, gaps: AnyArray) -> list[Any]:
         own = found[column.name][place[gaps]]
         if column.is_numeric:
             return list(own.tolist())
@@ -412,30 +397,30 @@ def _corrected_values(
 
 
 def _shares(
-    model: Model, columns: Sequence[CodedColumn], rows: FloatArray
-) -> tuple[AnyArray, AnyArray, list[FloatArray]]:
-    """Which rows have gaps, the place of each among those, and their values' probabilities."""
-    is_open = np.asarray(np.isnan(rows).any(axis=1))
-    log_p, shares = value_probabilities(model, columns, rows[is_open], "impute")
+    circuit: ColumnCircuit, evidence: Evidence, places: Sequence[int]
+) -> tuple[Evidence, AnyArray, list[FloatArray]]:
+    """The rows with gaps, the place of each among those, and the probabilities of their cells."""
+    is_open = ~np.all(evidence.is_single_cell(), axis=1)
+    part = evidence.take(is_open)
+    log_p, shares = cell_probabilities(circuit, part, places)
     impossible = np.zeros(len(is_open))
     impossible[is_open] = log_p
     raise_if_impossible(impossible)
-    return is_open, np.cumsum(is_open) - 1, shares
+    return part, np.cumsum(is_open) - 1, shares
 
 
-def _expected_values(
-    model: Model, code: TableCode, rows: FloatArray, *, with_means: bool
-) -> ValuesOf:
+def _expected_values(circuit: ColumnCircuit, evidence: Evidence, *, with_means: bool) -> ValuesOf:
     """The mean or the most probable value of columns: one pass for all gaps of the rows.
 
     A column that is a 0/1 variable has a mean if that is wanted.
     """
-    has_gap = np.asarray(np.isnan(rows).any(axis=0))
-    wanted = [column for column in code.columns if has_gap[column.start : column.stop].any()]
-    _, place, found = _shares(model, wanted, rows)
-    shares = {column.name: share for column, share in zip(wanted, found, strict=True)}
+    has_gap = ~np.all(evidence.is_single_cell(), axis=0)
+    wanted = np.flatnonzero(has_gap).tolist()
+    _, place, found = _shares(circuit, evidence, wanted)
+    names = [circuit.columns.names[at] for at in wanted]
+    shares = dict(zip(names, found, strict=True))
 
-    def values(column: CodedColumn, gaps: AnyArray) -> list[Any]:
+    def values(column: Column, gaps: AnyArray) -> list[Any]:
         found = shares[column.name][place[gaps]]
         if column.kind == BIT and not with_means:
             return [column.values[value] for value in found.argmax(axis=1)]
@@ -444,20 +429,36 @@ def _expected_values(
     return values
 
 
-def _values_of(filled: FloatArray, rng: np.random.Generator | None) -> ValuesOf:
-    """The values of columns that the bits of their variables stand for.
+def _values_of_states(
+    circuit: Any, evidence: Evidence, n: int, rng: np.random.Generator | None
+) -> list[ValuesOf]:
+    """The most probable values of what is unknown together; with a generator, `n` draws of them."""
+    is_open = ~np.all(evidence.is_single_cell(), axis=1)
+    place = np.cumsum(is_open) - 1
+    if not is_open.any():
+        return [lambda column, gaps: []] * n
+    part = evidence.take(is_open)
+    if rng is None:
+        tables, n = most_probable_state(circuit, part)[0], 1
+    else:
+        tables = sample(circuit, n, given=part, random_state=rng)
+    columns = circuit.columns
+    raws = dict(zip(columns.names, columns.match(read_columns(tables)), strict=True))
 
-    With a generator, numbers and dates are drawn within their cells.
-    """
+    def values_of(i: int) -> ValuesOf:
+        def values(column: Column, gaps: AnyArray) -> list[Any]:
+            raw, at = raws[column.name], n * place[gaps] + i
+            if column.is_numeric:
+                return [column.of_its_type(number) for number in raw.values[at].tolist()]
+            own = raw.objects()
+            return [column.own_value(own[row]) for row in at.tolist()]
 
-    def values(column: CodedColumn, rows: AnyArray) -> list[Any]:
-        bits = filled[rows, column.start : column.stop]
-        return nearest_values(column, bits) if rng is None else column.drawn_bits(bits, rng)
+        return values
 
-    return values
+    return [values_of(i) for i in range(n)]
 
 
-def expected_values(column: CodedColumn, shares: FloatArray) -> list[Any]:
+def expected_values(column: Column, shares: FloatArray) -> list[Any]:
     """The mean of a number or a date, and the most probable value of all else."""
     if column.kind in ("number", "date", BIT) and None not in column.values:
         means = np.einsum("rv,v->r", shares, _values_to_average(column))  # the same for any rows
@@ -465,6 +466,6 @@ def expected_values(column: CodedColumn, shares: FloatArray) -> list[Any]:
     return [column.values[place] for place in shares.argmax(axis=1)]
 
 
-def _values_to_average(column: CodedColumn) -> FloatArray:
+def _values_to_average(column: Column) -> FloatArray:
     """The mean of every cell of numbers or dates; the values of a column of 0 and 1."""
     return column.cell_means if column.is_numeric else np.array(column.values, dtype=np.float64)

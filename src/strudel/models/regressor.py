@@ -28,17 +28,16 @@ from strudel.learning.fill_in import (
     TargetErrors,
     cell_variances,
     learn_fill_regressions,
-    numbers_of,
 )
 from strudel.learning.options import EM
 from strudel.models.base import NotebookSummary, as_target
 from strudel.models.strudel import Strudel, StrudelOptions
+from strudel.queries.cells import cell_probabilities
 from strudel.queries.column_posterior import check_shares
-from strudel.queries.columns.value_probabilities import value_probabilities
-from strudel.queries.model import Model, model_of
-from strudel.tables.coded_column import CodedColumn
+from strudel.tables.column import Column
 from strudel.tables.columns import RawColumn, RawTable, read_columns
-from strudel.tables.encoder import TableEncoder, dense, keep_features, new_encoder, text_names
+from strudel.tables.encoder import dense, evidence_like, keep_features, new_encoder, text_names
+from strudel.tables.evidence import nothing_known
 
 ROWS_PER_COMPONENT = 50
 MOST_COMPONENTS = 40
@@ -62,14 +61,12 @@ class StrudelRegressor(StrudelOptions, NotebookSummary, RegressorMixin, BaseEsti
 
     Attributes
     ----------
-    circuit_ : Circuit or Mixture
+    circuit_ : Circuit
         The joint distribution of the inputs and the target, which is the last column. Every query
         is answered by it, without the regressions.
     regressions_ : FillRegressions or None
         What corrects the mean of the target, and how far it is off; None for few rows or very many
         columns, where predictions are those of the model.
-    encoder_ : TableEncoder
-        The fitted encoder of inputs and target.
     target_name_ : str
         The name of the target's column: its own, or "y".
     n_features_in_, feature_names_in_
@@ -120,14 +117,12 @@ class StrudelRegressor(StrudelOptions, NotebookSummary, RegressorMixin, BaseEsti
         learner.fit(whole, sample_weight=sample_weight)
         keep_features(self, X, len(table.columns))
         self.target_name_ = name
-        if len(learner.encoder_.code_.columns) == 1:
+        if len(learner.circuit_.columns) == 1:
             raise ValueError(
                 f"There is nothing to predict from: all columns of X, {quote(table.names)}, are to "
                 "be ignored or look like identifiers."
             )
-        self.encoder_: TableEncoder = learner.encoder_
-        self.missing_ = learner.missing_
-        self.circuit_: Model = model_of(learner)
+        self.circuit_ = learner.circuit_
         self.check_ = getattr(learner, "check_", None)
         self.regressions_ = self._learn_regressions(whole, sample_weight, seed)
         return self
@@ -136,13 +131,9 @@ class StrudelRegressor(StrudelOptions, NotebookSummary, RegressorMixin, BaseEsti
         self, table: RawTable, sample_weight: Any, seed: int
     ) -> FillRegressions | None:
         """What corrects the model, from known values that are hidden."""
-        code = self.circuit_.table_code
-        assert code is not None
-        if code.columns[-1].density is None:
-            return None
-        target, rng = len(code.columns) - 1, np.random.default_rng(seed)
+        target, rng = len(self.circuit_.columns) - 1, np.random.default_rng(seed)
         with use_threads(self.n_jobs):
-            found = learn_fill_regressions(self.circuit_, code, table, sample_weight, rng, target)
+            found = learn_fill_regressions(self.circuit_, table, sample_weight, rng, target)
         return None if found is None or found.errors is None else found
 
     def _default(self, table: RawTable) -> Strudel:
@@ -163,28 +154,22 @@ class StrudelRegressor(StrudelOptions, NotebookSummary, RegressorMixin, BaseEsti
     def _predicted(self, X: Any) -> _Predicted:
         """What the model and the regressions say about the target of each row."""
         check_is_fitted(self, "circuit_")
-        code = self.circuit_.table_code
-        assert code is not None
-        *inputs, target = code.columns
-        own = replace(code, columns=tuple(inputs)) if inputs else code
-        table = read_columns(dense(X))
-        unknown = RawColumn(target.name, "float", np.full(table.n_rows, np.nan))
-        raws = [*own.match(table)[: len(inputs)], unknown]
-        rows = code.encode_columns(raws)
-        nothing = np.full((1, code.n_vars), np.nan)
-        asked = [target] if self.regressions_ is None else code.columns
+        circuit = self.circuit_
+        columns, last = circuit.columns, len(circuit.columns) - 1
+        evidence = evidence_like(self, columns.some(slice(last)), X).among(columns)
+        asked = [last] if self.regressions_ is None else range(last + 1)
         with use_threads(self.n_jobs):
-            log_p, shares = value_probabilities(self.circuit_, asked, rows, "predict")
+            log_p, shares = cell_probabilities(circuit, evidence, asked)
             if np.any(log_p == -np.inf):  # impossible under the model: as if nothing were known
-                _, prior = value_probabilities(self.circuit_, asked, nothing, "predict")
+                _, prior = cell_probabilities(circuit, nothing_known(columns), asked)
                 shares = [
                     np.where(np.isnan(share), one, share)
                     for share, one in zip(shares, prior, strict=True)
                 ]
-        chances = shares[-1]
+        target, chances = columns[last], shares[-1]
         if self.regressions_ is None:
             return _Predicted(target, chances, np.einsum("rv,v->r", chances, target.cell_means))
-        filled = self.regressions_.fill(code.columns, numbers_of(code, raws), rows, shares)
+        filled = self.regressions_.fill(evidence, shares)
         return _Predicted(target, chances, filled[-1], self.regressions_.errors)
 
     def predict(self, X: Any) -> FloatArray:
@@ -217,7 +202,7 @@ class StrudelRegressor(StrudelOptions, NotebookSummary, RegressorMixin, BaseEsti
 class _Predicted:
     """What is known of the target of each row."""
 
-    target: CodedColumn
+    target: Column
     chances: FloatArray  # (n_rows, n_cells) how probable the cells are under the model
     mean: FloatArray  # (n_rows,)
     errors: TargetErrors | None = None  # None: the distribution is that of the model

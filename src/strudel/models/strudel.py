@@ -13,14 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from strudel._torch import find_device, need_torch
 from strudel._types import FloatArray, IntArray
-from strudel.circuits.bit_likelihood import rows_responsibilities
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_common_options, check_count
 from strudel.errors import InterruptedWarning
 from strudel.learning.fit import SampledRows, fit_circuit, fit_mixture
 from strudel.learning.learn_mixture import STRUCTURE_SHARE, MixtureTask
-from strudel.learning.mixtures.choose import Trial
 from strudel.learning.options import (
     ACCURATE,
     EFFORTS,
@@ -43,9 +42,10 @@ from strudel.learning.prepared_rows import FitInput, check_vtree
 from strudel.learning.progress import BestSoFar, Callback, History, Reporter, kept_in, model_in
 from strudel.models.base import DensityEstimator, QueryMethods
 from strudel.queries.by_block import lazily
+from strudel.queries.cells import posterior_of_components
 from strudel.queries.event_probability import responsibilities
-from strudel.queries.model import Model, model_of
-from strudel.tables.encoder import rows_like
+from strudel.queries.given import circuit_of, raise_if_impossible
+from strudel.tables.encoder import evidence_like
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -180,7 +180,7 @@ class Strudel(StrudelOptions, DensityEstimator):
 
     Attributes
     ----------
-    circuit_ : Circuit or Mixture
+    circuit_ : Circuit
         The best model on the validation rows.
     log_likelihoods_ : LogLikelihoods
         Mean log-likelihoods of the training and validation rows, `train` and `valid`.
@@ -195,6 +195,8 @@ class Strudel(StrudelOptions, DensityEstimator):
         `init` where the variables of all components are independent.
     check_ : Check
         Where the model and the rows disagree, for every pair of columns; see `check`.
+    missing_ : list of MissingRule
+        On which columns it depends whether values are missing.
     trials_ : list of Trial
         All settings of a mixture that were tried, in order; empty if nothing had to be chosen.
     n_features_in_, feature_names_in_
@@ -210,7 +212,7 @@ class Strudel(StrudelOptions, DensityEstimator):
     >>> bool(model.score(X) > -6 * np.log(2))  # better than fair coins
     True
     >>> Strudel(n_components=1, max_splits=3, random_state=0).fit(X).circuit_
-    Circuit(n_vars=6, ...)
+    Circuit(n_components=1, n_columns=6, ...)
     """
 
     n_components: Any = "auto"
@@ -278,14 +280,17 @@ class Strudel(StrudelOptions, DensityEstimator):
         keeper.write(self.circuit_)
         return self
 
-    def _last(self, warm_start: Any) -> Model | None:
+    def _last(self, warm_start: Any) -> ColumnCircuit | None:
         """The model to continue from, if there is one."""
         if warm_start is None or warm_start is False:
             return None
         if isinstance(warm_start, str | os.PathLike):
             warm_start = model_in(warm_start)
-        last = getattr(self, "circuit_", None) if warm_start is True else model_of(warm_start)
-        if self.is_single and isinstance(last, Mixture):
+        if warm_start is True:
+            last = circuit_of(self) if hasattr(self, "circuit_") else None
+        else:
+            last = circuit_of(warm_start)
+        if last is not None and self.is_single and last.n_components > 1:
             raise ValueError(
                 f"A fit with n_components=1 continues from a single circuit, but warm_start has "
                 f"{last.n_components} components: use n_components='auto'."
@@ -294,12 +299,8 @@ class Strudel(StrudelOptions, DensityEstimator):
             self._check_goes_on(last)
         return last
 
-    def _check_goes_on(self, last: Model) -> None:
+    def _check_goes_on(self, last: ColumnCircuit) -> None:
         """Refuse options that components which learn on by EM cannot follow."""
-        if isinstance(last, Circuit):
-            raise ValueError(
-                "warm_start has a single circuit, from which a fit with n_components=1 continues."
-            )
         wrong = ""
         if self.constraint is not None:
             wrong = "no constraint, but there is one"
@@ -308,7 +309,9 @@ class Strudel(StrudelOptions, DensityEstimator):
         elif not isinstance(named_options("method", self.method, METHODS), EM | Auto):
             wrong = f"the method em, but method is {self.method!r}"
         if wrong:
-            raise ValueError(f"A fit that continues from a mixture takes {wrong}.")
+            raise ValueError(
+                f"A fit that continues from {last.n_components} components takes {wrong}."
+            )
 
     @property
     def is_single(self) -> bool:
@@ -334,18 +337,14 @@ class Strudel(StrudelOptions, DensityEstimator):
         given = replace(given, is_restricted=is_own and _is_same(self.constraint, before))
         with Reporter(callback, self.verbose) as report:
             fitted = fit_circuit(given, search, sampled_rows, report)
-        self._keep(fitted.rows, fitted.log_likelihoods)
-        self.circuit_: Any = fitted.circuit.with_names(self._feature_names())
-        is_longer = is_own and isinstance(getattr(self, "history_", None), History)
-        history = fitted.history
-        self.history_: Any = history.after(self.history_) if is_longer else history
-        self.chosen_: dict[str, Any] = {}
-        self.trials_: list[Trial] = []
+        earlier = getattr(self, "history_", None)
+        self._keep(fitted)
+        if is_own and isinstance(earlier, History):
+            self.history_ = self.history_.after(earlier)
         self._constraint_of_circuit = self.constraint
-        if history.stopped_because == "interrupted":
-            _warn_of_interrupt(f"Learning was interrupted after {len(history) - 1} splits")
-        self._check_fit(fitted.rows)
-        return self
+        if fitted.history.stopped_because == "interrupted":
+            _warn_of_interrupt(f"Learning was interrupted after {len(fitted.history) - 1} splits")
+        return self._check_fit(fitted.rows)
 
     def _circuit_options(self) -> tuple[SearchOptions, SampledRows]:
         """The options of one search, and how many rows to sample, as the preset completes them."""
@@ -381,15 +380,10 @@ class Strudel(StrudelOptions, DensityEstimator):
             raise ValueError("structure_rows is for single circuits: leave it out for a mixture.")
         with Reporter(callback, self.verbose) as report:
             fitted = fit_mixture(given, task, report)
-        self._keep(fitted.rows, fitted.log_likelihoods)
-        self.circuit_ = fitted.mixture.with_names(self._feature_names())
-        self.history_ = fitted.history
-        self.chosen_ = fitted.chosen
-        self.trials_ = fitted.trials
+        self._keep(fitted)
         if self.history_.stopped_because == "interrupted":
             _warn_of_interrupt("Learning was interrupted")
-        self._check_fit(fitted.rows)
-        return self
+        return self._check_fit(fitted.rows)
 
     def _task(self, has_valid: bool) -> MixtureTask:
         """What is asked for, checked."""
@@ -505,7 +499,10 @@ class Strudel(StrudelOptions, DensityEstimator):
         ndarray of shape (n_rows, n_components)
         """
         check_is_fitted(self)
-        return rows_responsibilities(self._fitted(), rows_like(self, X))
+        evidence = evidence_like(self, self.circuit_.columns, X)
+        found = posterior_of_components(self.circuit_, evidence)
+        raise_if_impossible(np.where(np.isnan(found[:, 0]), -np.inf, 0.0))
+        return found
 
     @lazily("X")
     def predict(self, X: Any) -> IntArray:

@@ -13,7 +13,7 @@ import numpy as np
 from strudel._types import AnyArray
 from strudel.errors import in_the_middle
 from strudel.plotting.canvas import Palette, axes_or_current, palette_of
-from strudel.queries.columns.pair_check import Check
+from strudel.queries.pair_check import Check
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

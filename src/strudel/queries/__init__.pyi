@@ -35,8 +35,8 @@ from .unusual_rows import surprise as surprise
 from .unusual_rows import Surprise as Surprise
 from .comparison import compare as compare
 from .comparison import Comparison as Comparison
-from .columns.pair_check import check as check
-from .columns.pair_check import Check as Check
+from .pair_check import check as check
+from .pair_check import Check as Check
 from .given import of_all_rows as of_all_rows
 
 # information

@@ -23,7 +23,7 @@ from strudel._types import FloatArray
 from strudel.algebra.event_circuit import given_event
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.fold import folded, folded_classes
+from strudel.circuits.fold import folded
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.products import MAX_PAIRS
 from strudel.circuits.reweigh import normalized
@@ -73,9 +73,6 @@ class Asked:
 
 def circuit_of(model: Any) -> ColumnCircuit:
     """The circuit over columns of anything that is a model; of a classifier, with its class."""
-    if hasattr(model, "joint_mixture") and hasattr(model, "classes_"):
-        joint, classes = model.joint_mixture(), model.component_class_
-        return folded(joint) if classes is None else folded_classes(joint, model.circuit_, classes)
     for one in (model, getattr(model, "circuit_", None)):
         if isinstance(one, ColumnCircuit):
             return one

@@ -5,23 +5,39 @@ from __future__ import annotations
 from typing import Any
 
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.fold import unfold
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.mixture import Model as Model
 from strudel.circuits.mixture import log_weights_of as log_weights_of
 from strudel.circuits.mixture import part_of as part_of
 from strudel.circuits.mixture import structure_of as structure_of
+from strudel.tables.learn_code import code_of_columns
 
 
 def model_of(model: Any) -> Model:
-    """The circuit or the mixture of a model; of a classifier, that of inputs and class."""
-    if hasattr(model, "joint_mixture") and hasattr(model, "classes_"):
-        found: Model = model.joint_mixture()
-        return found
+    """The circuit or mixture over bits of a model, for questions that still ask them."""
     for one in (model, getattr(model, "circuit_", None)):
         if isinstance(one, Circuit | Mixture):
             return one
+        if isinstance(one, ColumnCircuit):
+            return _unfolded(one)
     if hasattr(model, "fit"):
         raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit first.")
     raise TypeError(
         f"A model is a Circuit, a Mixture or a fitted estimator, but got {type(model).__name__}."
     )
+
+
+def _unfolded(circuit: ColumnCircuit) -> Model:
+    if "_unfolded" not in circuit.__dict__:
+        code = None if circuit.columns.are_bits else code_of_columns(circuit.columns)
+        mixture = unfold(circuit, code)
+        found = mixture.structure if circuit.n_components == 1 else mixture
+        if code is None:
+            found = found.with_names(circuit.columns.names)
+        else:
+            found = found.with_table_code(code)
+        circuit.__dict__["_unfolded"] = found
+    made: Model = circuit.__dict__["_unfolded"]
+    return made

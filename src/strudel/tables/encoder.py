@@ -30,7 +30,6 @@ from strudel.data.lazy import by_block, is_lazy
 from strudel.data.validation import (
     as_frame,
     check_evidence,
-    check_partial,
     check_shape,
     is_single_row,
     read_values,
@@ -54,6 +53,7 @@ from strudel.tables.choose_cells import (
 )
 from strudel.tables.coded_column import CodedColumn
 from strudel.tables.columns import RawTable, read_columns
+from strudel.tables.evidence import Evidence, evidence_of_rows
 from strudel.tables.learn_code import (
     CodeOptions,
     learn_column,
@@ -62,6 +62,7 @@ from strudel.tables.learn_code import (
 )
 from strudel.tables.missingness import learn_missingness
 from strudel.tables.predictor_columns import predictor_cuts
+from strudel.tables.schema import Columns
 from strudel.tables.table_code import UNKNOWN, TableCode, columns_of_code
 
 _METHODS = ("quantile", "uniform", "supervised")
@@ -103,10 +104,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     unknown : {"warn", "missing", "error"}, default="warn"
         What to do with categories that were not seen at fit: take them as missing, with or without
         a warning, or refuse them.
-    respect_one_hot : bool, default=True
-        For a model with this encoder: whether bits that code no value have probability zero. If so,
-        the search starts from a tree over whole columns, otherwise from one over 0/1 variables, in
-        which any bits are possible.
 
     Attributes
     ----------
@@ -138,7 +135,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     code: str = "thermometer"
     max_categories: int = 128
     unknown: str = "warn"
-    respect_one_hot: bool = True
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn the categories and cells of every column.
@@ -546,16 +542,15 @@ def names_to_match(estimator: Any, X: Any) -> tuple[str, ...] | None:
     return None
 
 
-def rows_like(estimator: Any, X: Any) -> FloatArray:
-    """0/1 rows with NaN of a table with the columns that an estimator was fitted on."""
-    encoder = getattr(estimator, "encoder_", None)
+def evidence_like(estimator: Any, columns: Columns, X: Any) -> Evidence:
+    """What is known of each row of a table with the columns that an estimator was fitted on.
+
+    Frames are read by names if both have them, else by places.
+    """
     names = names_to_match(estimator, X)
     X = dense(X)
-    if encoder is not None:
-        return encoder.code_.encode(X)
     if is_single_row(X):
         check_shape(read_values(X, "X")[0].shape, "X")
-    if names is None:
-        return check_evidence(X, n_vars=estimator.n_features_in_)
-    rows, _ = check_partial(X, n_vars=len(names), feature_names=names)
-    return rows.astype(np.float64)
+    if names is None and columns.are_bits:
+        X = check_evidence(X, n_vars=len(columns))
+    return evidence_of_rows(columns, X)

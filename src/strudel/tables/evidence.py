@@ -122,6 +122,14 @@ class Evidence:
         """The same about columns with the same cells."""
         return replace(self, columns=columns)
 
+    def among(self, columns: Columns) -> Evidence:
+        """The same about more columns, of which nothing is known of the last ones."""
+        more = columns.columns[len(self.columns) :]
+        unknown = np.tile([column.n_cells for column in more], (self.n_rows, 1))
+        weights = tuple(np.ones((1, column.n_cells)) for column in more)
+        codes = np.hstack([self.codes, unknown]).astype(np.int32)
+        return replace(self, columns=columns, codes=codes, weights=self.weights + weights)
+
     def column(self, place: int, row: int = 0) -> Column:
         """A column within what is known of it in one question."""
         column = self.columns[place]
@@ -141,7 +149,7 @@ class Evidence:
             total[is_known] += cells.log_density(known) - cells.density.log_units(known)
         return total
 
-    def take(self, rows: AnyArray) -> Evidence:
+    def take(self, rows: AnyArray | slice) -> Evidence:
         """Some of the questions."""
         at = np.arange(self.n_rows)[rows]
         if len(at) == self.n_rows and np.array_equal(at, np.arange(self.n_rows)):

@@ -16,8 +16,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.data.validation import as_frame, read_values
-from strudel.tables.coded_column import CodedColumn
-from strudel.tables.column import BIT
+from strudel.tables.column import BIT, Column
 from strudel.tables.columns import (
     RawColumn,
     as_date,
@@ -25,7 +24,7 @@ from strudel.tables.columns import (
     make_frame,
     read_columns,
 )
-from strudel.tables.table_code import TableCode
+from strudel.tables.schema import Columns
 
 _MOST_EXACT = 2**53  # whole numbers beyond it are not exact as floats
 
@@ -35,7 +34,7 @@ class Gaps:
     """The missing cells of a column, and what to put there."""
 
     raw: RawColumn
-    column: CodedColumn
+    column: Column
     missing: AnyArray  # (n_rows,) bool
     values: Sequence[Any]  # one per missing cell; dates as stamps
 
@@ -49,11 +48,11 @@ class Gaps:
         return list(self.values)
 
 
-def fill_array(table: AnyArray, code: TableCode, gaps: Sequence[Gaps]) -> AnyArray:
+def fill_array(table: AnyArray, columns: Columns, gaps: Sequence[Gaps]) -> AnyArray:
     """An array with its gaps filled; it becomes one of objects if numbers cannot hold all."""
     if table.dtype.kind == "f" and not all(_are_numbers(gap.cells()) for gap in gaps):
         table = table.astype(object)
-    place = dict(zip(code.names, code.places_in, strict=True))
+    place = dict(zip(columns.names, columns.places_in_array, strict=True))
     for gap in gaps:
         cells = gap.cells()
         table[gap.missing, place[gap.column.name]] = cells
@@ -77,7 +76,7 @@ def fill_series(own: Any, gap: Gaps) -> Any:
     return _put_cells(own, gap.missing, values)
 
 
-def _group(column: RawColumn | CodedColumn) -> str:
+def _group(column: RawColumn | Column) -> str:
     if column.dtype in ("boolean", "integer", "float"):
         return "number"
     if column.dtype == "duration":
@@ -166,18 +165,18 @@ def fill_variables(X: Any, rows: FloatArray, filled: FloatArray) -> Any:
     )
 
 
-ValuesOf: TypeAlias = Callable[[CodedColumn, AnyArray], Sequence[Any]]
+ValuesOf: TypeAlias = Callable[[Column, AnyArray], Sequence[Any]]
 
 
 def fill_columns(
-    X: Any, code: TableCode, values_of: ValuesOf, empty: Mapping[str, AnyArray] | None = None
+    X: Any, columns: Columns, values_of: ValuesOf, empty: Mapping[str, AnyArray] | None = None
 ) -> Any:
-    """An encoded table with its unknown values filled, except in rows where they stay `empty`.
+    """A table with its unknown values filled, except in rows where they stay `empty`.
 
     `values_of` gives the values of a column in some rows, whose mask it gets; dates as stamps.
     """
     gaps: list[Gaps] = []
-    for raw, column in zip(code.match(read_columns(X)), code.columns, strict=True):
+    for raw, column in zip(columns.match(read_columns(X)), columns, strict=True):
         missing = raw.is_missing()
         if column.name in (empty or {}):
             missing = missing & ~empty[column.name]  # type: ignore[index]
@@ -185,7 +184,7 @@ def fill_columns(
             gaps.append(Gaps(raw, column, missing, values_of(column, missing)))
     frame = as_frame(X)
     if frame is None:
-        return fill_array(np.array(read_values(X, "X")[0]), code, gaps)
+        return fill_array(np.array(read_values(X, "X")[0]), columns, gaps)
     names = list(frame.columns)
     has_names = all(isinstance(name, str) for name in names)  # else columns are known by place
     own_names = names if has_names else [f"x{v}" for v in range(len(names))]
@@ -196,12 +195,7 @@ def fill_columns(
     )
 
 
-def nearest_values(column: CodedColumn, bits: FloatArray) -> list[Any]:
-    """The value whose codeword is nearest to the bits of each row."""
-    return [column.cell_values[place] for place in column.nearest(bits)]
-
-
-def has_mean(column: CodedColumn) -> bool:
+def has_mean(column: Column) -> bool:
     """Whether the values of a column can be averaged."""
     return column.kind in ("number", "date", BIT) and None not in column.values
 
@@ -219,19 +213,19 @@ def _put(X: Any, frame: Any, series: dict[int, Any]) -> Any:
     return filled
 
 
-def with_room(X: Any, row: Any, code: TableCode | None, strategy: str) -> Any:
+def with_room(X: Any, row: Any, columns: Columns, strategy: str) -> Any:
     """A Dask frame whose columns can hold whatever fills the gaps of any block."""
-    n_gaps = 1 if code is None else max(column.n_values for column in code.columns)
+    n_gaps = max(column.n_cells for column in columns)
     gaps = row.reindex(range(1 + n_gaps))
     can_miss = [name for name in row if gaps[name].dtype == row[name].dtype == X.dtypes[name]]
     example = row.loc[[0] * len(gaps)].reset_index(drop=True)
     for name in can_miss:
         example[name] = gaps[name]
-    if code is None:
+    if columns.are_bits:
         unknown = np.where(example.isna(), np.nan, 0.0)
         filled = fill_variables(example, unknown, np.full(example.shape, 0.5))
     else:
-        filled = fill_columns(example, code, _all_values(strategy))
+        filled = fill_columns(example, columns, _all_values(strategy))
     wider = {
         name: filled[name].dtype
         for name in can_miss
@@ -243,7 +237,7 @@ def with_room(X: Any, row: Any, code: TableCode | None, strategy: str) -> Any:
 def _all_values(strategy: str) -> Any:
     """Every value that may fill a gap of a column, or for its means, some that are not whole."""
 
-    def values(column: CodedColumn, gaps: AnyArray) -> list[Any]:
+    def values(column: Column, gaps: AnyArray) -> list[Any]:
         own = [value for value in column.values if value is not None]
         if strategy in ("auto", "mean") and has_mean(column):
             own = [value + 0.5 for value in own]

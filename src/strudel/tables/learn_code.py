@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from strudel._names import quote
-from strudel._types import ByteArray, FloatArray
+from strudel._types import ByteArray, FloatArray, IntArray
 from strudel.errors import ManyCategoriesWarning, outer_stack_level
 from strudel.tables.choose_cells import (
     ENOUGH,
@@ -466,12 +466,22 @@ def _words_of(column: Column) -> tuple[ByteArray, tuple[str, ...]]:
         return np.array([[0], [1]], dtype=np.uint8), (name,)
     if column.is_numeric:
         return _code(name, labels, [f"{name}>={label}" for label in labels[1:]])
-    n_rare = 0
-    if column.kind == "category" and len(labels) > FEW_CATEGORIES:
-        counts = Counter(dict(zip(range(len(labels)), column.counts, strict=True)))
-        rare = _rare_values(counts, list(range(len(labels))), CodeOptions.max_categories)
-        n_rare = len(rare) if rare == list(range(len(labels) - len(rare), len(labels))) else 0
+    group = cell_groups(column)
+    n_rare = int((group == group[-1]).sum())
+    n_rare = n_rare if n_rare > 1 else 0
     cells = (*labels[: len(labels) - n_rare], *([f"any of {n_rare} rare values"] if n_rare else []))
     is_ordered = column.kind == "ordinal"
     words, names = _words_of_values(name, column.kind, cells, is_ordered=is_ordered)
-    return words[np.minimum(np.arange(len(labels)), len(cells) - 1)], names
+    return words[group], names
+
+
+def cell_groups(column: Column) -> IntArray:
+    """The group of each cell: rare categories, which are the last, are in one; no others are."""
+    n = column.n_cells
+    group = np.arange(n, dtype=np.int32)
+    if column.kind != "category" or n <= FEW_CATEGORIES:
+        return group
+    counts = Counter(dict(zip(range(n), column.counts, strict=True)))
+    rare = _rare_values(counts, list(range(n)), CodeOptions.max_categories)
+    first = n - len(rare)
+    return np.minimum(group, first) if rare == list(range(first, n)) else group

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -103,6 +103,10 @@ class Columns:
             else (f"There is no {kind} {name!r}.")
         )
         raise ValueError(f"{start} {did_you_mean(name, self.names)}")
+
+    def some(self, places: slice) -> Columns:
+        """Some of the columns."""
+        return replace(self, columns=self.columns[places])
 
     def match(
         self, table: RawTable, name: str = "X", *, may_be_few: bool = False

@@ -172,6 +172,14 @@ class TableCode:
             self._warn_of_numbers_far_outside(columns)
         return rows
 
+    def bits_of(self, cells: AnyArray) -> FloatArray:
+        """Rows of 0 and 1 from cells of the columns, NaN where one is NONE."""
+        rows = np.full((len(cells), self.n_vars), np.nan)
+        for column, own in zip(self.columns, cells.T, strict=True):
+            words = np.vstack([column.codewords, np.full((1, column.stop - column.start), np.nan)])
+            rows[:, column.start : column.stop] = words[own]  # NONE is the last
+        return rows
+
     def _warn_of_numbers_far_outside(self, columns: Sequence[RawColumn | None]) -> None:
         """Name the first number of each column that is far outside the range at fit."""
         found: list[tuple[str, Any, int]] = []

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from column_circuits import as_bits
 from strudel import Strudel, log_likelihood
 from strudel.data.bits import pack_columns
 from strudel.learning.mixtures import choose as module
@@ -224,7 +225,8 @@ def test_validation_rows_that_stay_impossible_end_no_search():
     X[:, 0] = 0
     V = X[:20].copy()
     V[0, 0] = 1  # of probability zero, without any smoothing
-    circuit = Strudel(n_components=1, max_splits=0, validation_fraction=None).fit(X).circuit_
+    model = Strudel(n_components=1, max_splits=0, validation_fraction=None).fit(X)
+    circuit = as_bits(model.circuit_)
     search = MixtureSearch(MixtureOptions(pseudocount=0.0), n_components=(2, 3), rng=0)
     choice = search.run(lambda n: circuit, [0], pack_columns(X), pack_columns(V))
     assert choice.trial.valid == -np.inf

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import oracle
+from column_circuits import as_bits
 from strudel import Strudel
 from strudel.data.bits import pack_columns
 from strudel.learning.mixtures.em import MixtureData, best_prior, lacking_directions, train_runs
@@ -213,7 +214,8 @@ def test_clusters_begin_along_what_the_circuit_does_not_know():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (4000, 6)).astype(np.uint8)
     X[:, 1] = np.where(rng.random(4000) < 0.95, X[:, 0], X[:, 1])
-    circuit = Strudel(n_components=1, max_splits=0, validation_fraction=None).fit(X).circuit_
+    model = Strudel(n_components=1, max_splits=0, validation_fraction=None).fit(X)
+    circuit = as_bits(model.circuit_)
     kind = rng.random(4000) < 0.5
     X[:, 3:5] = np.where(rng.random((4000, 2)) < 0.7, kind[:, np.newaxis], X[:, 3:5])
     found = lacking_directions(circuit, pack_columns(X), None)

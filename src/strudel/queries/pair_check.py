@@ -11,36 +11,26 @@ themselves, so dependence is compared after the model's table was scaled to the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
-from itertools import pairwise
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from strudel._display import plotting
-from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
-from strudel.circuits.passes import UNKNOWN, encode
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.data.bits import x_log_x_of
 from strudel.data.validation import check_sample_weight, slices
-from strudel.queries.arguments import given_rows
-from strudel.queries.columns.joint_table import code_of_model, pandas_frame
-from strudel.queries.columns.value_probabilities import (
-    ROUNDING,
-    codeword_chances,
-    linear_shares,
-    respects,
-)
-from strudel.queries.model import Model, model_of
-from strudel.queries.probabilities import literal_probabilities
-from strudel.tables.coded_column import CodedColumn
+from strudel.queries.cells import cell_probabilities
+from strudel.queries.given import circuit_of, pandas_frame
+from strudel.tables.column import Column
 from strudel.tables.columns import date_text, duration_text
-from strudel.tables.table_code import TableCode
+from strudel.tables.evidence import Evidence, evidence_of, nothing_known
 
-QUERY = "check"
 MOST_PAIRS = 2000
 MOST_ROWS = 100_000
 FEWEST_ROWS = 200  # with fewer, no pair is called lost
@@ -113,7 +103,7 @@ class Check:
     @cached_property
     def order(self) -> AnyArray:
         """Numbers of the pairs: lost ones first, then by `z`."""
-        return np.lexsort((-self.z, ~self.is_lost))
+        return np.lexsort((-np.round(self.z, 9), ~self.is_lost))
 
     @property
     def lost(self) -> tuple[PairFit, ...]:
@@ -231,14 +221,13 @@ class Check:
         )
 
 
-def check(model: Model, rows: Any, *, sample_weight: Any = None) -> Check:
+def check(model: Any, rows: Any, *, sample_weight: Any = None) -> Check:
     """Where a model and rows disagree, for every pair of columns.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
-        Smooth and decomposable.
-    rows : array-like of shape (n_rows, n_vars), frame, or list of dicts by column
+    model : Circuit or fitted estimator
+    rows : array-like of shape (n_rows, n_columns), frame, or list of dicts by column
         Rows to compare with, of which at most 100,000 are taken. Rows in which one of two columns
         is unknown do not count for that pair.
     sample_weight : array-like of shape (n_rows,), optional
@@ -266,19 +255,21 @@ def check(model: Model, rows: Any, *, sample_weight: Any = None) -> Check:
     # Late: rows of tables bring scikit-learn, which a model from a file does not need.
     from strudel.tables.encoder import dense, n_rows_of
 
-    model = model_of(model)
+    circuit = circuit_of(model)
     n_rows = n_rows_of(rows) if not isinstance(rows, dict | list) else len(rows)
     weight = None if sample_weight is None else check_sample_weight(sample_weight, n_rows)
-    rows, weight = some_rows(dense(rows), n_rows, model.n_vars, weight)
-    return check_codes(model, encode(given_rows(model, rows, "rows")[0]), weight)
+    rows, weight = some_rows(dense(rows), n_rows, len(circuit.columns), weight)
+    evidence = evidence_of(circuit.columns, rows, "rows")
+    cells = np.column_stack([evidence.cells(place) for place in range(len(circuit.columns))])
+    return check_cells(circuit, cells, weight)
 
 
 def some_rows(
-    X: Any, n_rows: int, n_vars: int, weight: FloatArray | None
+    X: Any, n_rows: int, n_columns: int, weight: FloatArray | None
 ) -> tuple[Any, FloatArray | None]:
     """At most so many rows as can be compared quickly, chosen by chance, and those that count."""
     chosen = np.arange(n_rows) if weight is None else np.flatnonzero(weight > 0.0)
-    most = most_rows(n_vars)
+    most = most_rows(n_columns)
     if len(chosen) > most:
         chosen = np.sort(np.random.default_rng(0).choice(chosen, most, replace=False))
     if len(chosen) == n_rows:
@@ -288,30 +279,32 @@ def some_rows(
     return take_rows(X, chosen), None if weight is None else weight[chosen]
 
 
-def most_rows(n_vars: int) -> int:
-    """How many rows of so many variables are compared."""
-    return min(MOST_ROWS, max(1000, 8 * BLOCK_CELLS // n_vars))
+def most_rows(n_columns: int) -> int:
+    """How many rows of so many columns are compared."""
+    return min(MOST_ROWS, max(1000, 8 * BLOCK_CELLS // n_columns))
 
 
-def check_codes(model: Model, codes: ByteArray, weight: FloatArray | None = None) -> Check:
-    """`check` of rows of the model's variables: 0, 1 or UNKNOWN."""
-    code = code_of_model(model)
-    places = _places(code, codes)
-    weight = _as_rows(np.ones(len(codes)) if weight is None else weight)
-    groups = _groups_of(code, places, weight)
+def check_cells(circuit: ColumnCircuit, cells: AnyArray, weight: FloatArray | None = None) -> Check:
+    """`check` of rows of the cells of the columns, NONE where a value is missing."""
+    columns, places = circuit.columns, np.ascontiguousarray(cells.T)
+    weight = _as_rows(np.ones(len(cells)) if weight is None else weight)
+    groups = [
+        _groups(column, _counts(own, weight, column.n_cells))
+        for column, own in zip(columns, places, strict=True)
+    ]
     first, second, tables = _strongest_pairs(places, groups, weight)
-    n_columns = len(code.columns)
+    n_columns = len(columns)
     return Check(
-        code.names,
+        columns.names,
         tuple(
             tuple(_label(column, group == g) for g in range(group.max() + 1))
-            for column, group in zip(code.columns, groups, strict=True)
+            for column, group in zip(columns, groups, strict=True)
         ),
         first,
         second,
         tables,
-        _model_tables(model, code, groups, first, second, tables.shape[1]),
-        len(codes),
+        _model_tables(circuit, groups, first, second, tables.shape[1]),
+        len(cells),
         n_columns * (n_columns - 1) // 2,
     )
 
@@ -324,36 +317,13 @@ def _as_rows(weight: FloatArray) -> FloatArray:
     return np.asarray(weight * weight.sum() / (weight**2).sum())
 
 
-def _places(code: TableCode, codes: ByteArray) -> AnyArray:
-    """The number of the cell of every column in every row, `(n_columns, n_rows)`."""
-    found = np.full((len(code.columns), len(codes)), NONE, dtype=np.int32)
-    for c, column in enumerate(code.columns):
-        own = codes[:, column.start : column.stop]
-        words = column.cell_words.astype(np.float32)
-        known = np.flatnonzero((own != UNKNOWN).all(axis=1))
-        for part in slices(len(known), max(1, BLOCK_CELLS // len(words))):
-            mine = known[part]
-            # The codeword with the fewest other bits.
-            alike = own[mine].astype(np.float32) @ (2.0 * words - 1.0).T - words.sum(axis=1)
-            found[c, mine] = alike.argmax(axis=1)
-    return found
-
-
 def _counts(places: AnyArray, weight: FloatArray, n_cells: int) -> FloatArray:
     """The weight of the rows in each cell of a column."""
     known = places != NONE
     return np.bincount(places[known], weight[known], n_cells).astype(np.float64)
 
 
-def _groups_of(code: TableCode, places: AnyArray, weight: FloatArray) -> list[IntArray]:
-    """The group of every cell of every column."""
-    return [
-        _groups(column, _counts(own, weight, len(column.cell_words)))
-        for column, own in zip(code.columns, places, strict=True)
-    ]
-
-
-def _groups(column: CodedColumn, counts: FloatArray) -> IntArray:
+def _groups(column: Column, counts: FloatArray) -> IntArray:
     """The group of every cell: neighbours of numbers, the commonest of categories and the rest."""
     if column.is_numeric or column.kind == "ordinal":
         return _neighbours(counts)
@@ -387,9 +357,9 @@ def _neighbours(counts: FloatArray) -> IntArray:
     return group
 
 
-def _label(column: CodedColumn, is_in: AnyArray) -> str:
+def _label(column: Column, is_in: AnyArray) -> str:
     """What a group of cells is called after the name of its column."""
-    places = np.flatnonzero(is_in[column.value_cell])
+    places = np.flatnonzero(is_in)
     first, last = int(places[0]), int(places[-1])
     if first == last and column.keys is not column.labels:  # it is one value
         return f"= {column.labels[first]}"
@@ -474,8 +444,7 @@ def _count(
 
 
 def _model_tables(
-    model: Model,
-    code: TableCode,
+    circuit: ColumnCircuit,
     groups: Sequence[IntArray],
     first: IntArray,
     second: IntArray,
@@ -483,69 +452,42 @@ def _model_tables(
 ) -> FloatArray:
     """The model's probability of every two groups together.
 
-    One pass up and one down for every cell of a column gives its tables with all others; few
+    One walk up and one down for every group of a column gives its tables with all others; few
     columns are enough for all pairs of a wide table.
     """
     tables = np.zeros((len(first), k, k))
-    sums = [np.eye(k)[group].T for group in groups]  # (k, n_cells) each
-    n_cells = [len(column.cell_words) for column in code.columns]
-    asked = _covering(first, second, n_cells)
-    # As many columns at a time as the memory for evidence has room for.
-    room = max(1, BLOCK_CELLS // model.n_vars)
-    block_of = np.cumsum([n_cells[c] for c, _ in asked]) // room
-    for block in np.unique(block_of):
-        mine = [asked[i] for i in np.flatnonzero(block_of == block)]
-        others = {c: np.where(first[own] == c, second[own], first[own]) for c, own in mine}
-        joint = _cells_together(model, code, others)
-        for c, own in mine:
-            for p, other in zip(own.tolist(), others[c].tolist(), strict=True):
-                table = sums[c] @ joint[c, other] @ sums[other].T
-                tables[p] = table if c == first[p] else table.T
+    sums = [np.eye(k)[group] for group in groups]  # (n_cells, k) each
+    for c, own in _covering(first, second, [int(group.max()) + 1 for group in groups]):
+        others = np.where(first[own] == c, second[own], first[own]).tolist()
+        evidence = _given_groups(circuit, c, groups[c])
+        log_p, shares = cell_probabilities(circuit, evidence, others)
+        chance = np.exp(log_p)[:, np.newaxis]
+        for p, other, found in zip(own.tolist(), others, shares, strict=True):
+            joint = np.nan_to_num(chance * found) @ sums[other]  # NaN where a group is impossible
+            table = np.zeros((k, k))
+            table[: len(joint)] = joint
+            tables[p] = table if c == first[p] else table.T
     total = tables.sum(axis=(1, 2), keepdims=True)
     return np.asarray(tables / np.where(total > 0.0, total, 1.0))
 
 
-def _cells_together(
-    model: Model, code: TableCode, others: Mapping[int, IntArray]
-) -> dict[tuple[int, int], FloatArray]:
-    """The probability of every two cells of some columns, each with others."""
-    at = np.cumsum([0, *(len(code.columns[c].cell_words) for c in others)])
-    parts = {c: slice(start, stop) for c, (start, stop) in zip(others, pairwise(at), strict=True)}
-    evidence = np.full((at[-1], model.n_vars), np.nan)
-    for c, part in parts.items():
-        column = code.columns[c]
-        evidence[part, column.start : column.stop] = column.cell_words
-    log_p, ones = literal_probabilities(model, encode(evidence), QUERY)
-    chance = np.exp(log_p)[:, np.newaxis]
-    shares: dict[int, FloatArray] = {}
-    for other in np.unique(np.concatenate(list(others.values()))).tolist():
-        column = code.columns[other]
-        if other in parts:  # what `respects` would find out in passes of its own
-            is_respected = bool(abs(chance[parts[other]].sum() - 1.0) < ROUNDING)
-        else:
-            is_respected = respects(model, column, QUERY)
-        if is_respected:
-            found = _of_cells(column, linear_shares(column, ones[:, column.start : column.stop]))
-        else:
-            found = codeword_chances(model, column, evidence, log_p, QUERY)
-        shares[other] = np.nan_to_num(chance * found)  # NaN where a value is impossible
-    return {(c, o): shares[o][parts[c]] for c, own in others.items() for o in own.tolist()}
-
-
-def _of_cells(column: CodedColumn, value_chance: FloatArray) -> FloatArray:
-    """Probabilities of cells from those of values, some of which may share a cell."""
-    if not column.is_shared:
-        return value_chance
-    is_in = np.eye(len(column.cell_words))[column.value_cell]
-    return np.asarray(value_chance @ is_in)
+def _given_groups(circuit: ColumnCircuit, place: int, group: IntArray) -> Evidence:
+    """A question for each group of cells of a column, in which its value lies there."""
+    n_groups, columns = int(group.max()) + 1, circuit.columns
+    evidence = nothing_known(columns, n_groups)
+    weights, codes = list(evidence.weights), evidence.codes.copy()
+    is_in = (group == np.arange(n_groups)[:, np.newaxis]) * 1.0
+    weights[place] = np.vstack([weights[place], is_in])
+    codes[:, place] = columns[place].n_cells + 1 + np.arange(n_groups)
+    return replace(evidence, codes=codes, weights=tuple(weights))
 
 
 def _covering(
-    first: IntArray, second: IntArray, n_cells: Sequence[int]
+    first: IntArray, second: IntArray, n_groups: Sequence[int]
 ) -> list[tuple[int, AnyArray]]:
-    """Columns to give cells of, each with the pairs whose tables that makes, few cells in all."""
+    """Columns to give groups of, each with the pairs whose tables that makes, few groups in all."""
     left = np.ones(len(first), dtype=bool)
-    cost = np.array(n_cells, dtype=np.float64)
+    cost = np.array(n_groups, dtype=np.float64)
     found = []
     while left.any():
         n_left = np.bincount(first[left], minlength=len(cost))
@@ -580,7 +522,7 @@ def _compare(found: Check) -> _Facts:
     share = rows / total[:, np.newaxis, np.newaxis]
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(rows > 0.0, share * np.log(share / np.maximum(scaled, TINY)), 0.0)
-    missed = np.maximum(logs.sum(axis=(1, 2)), 0.0)
+    missed = np.maximum(np.round(logs.sum(axis=(1, 2)), 12), 0.0)  # without what rounding leaves
     z = _deviations(2.0 * total * missed, freedom)
     z_rows = _deviations(2.0 * total * of_rows, freedom)
     # A share must differ from the model's as it is, and from the one after scaling.

@@ -1,1 +1,0 @@
-"""Questions in the columns of a table, and what they share."""
