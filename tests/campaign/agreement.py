@@ -10,7 +10,6 @@ import numpy as np
 
 import strudel
 from column_circuits import joint_of
-from strudel.circuits.fold import unfold
 from strudel.queries.given import circuit_of
 
 MOST_VARS = 6  # that are enumerated
@@ -52,8 +51,6 @@ def check_model(model, rng, *, tolerance=1e-4, asks=True):
     if not asks or not model.columns.are_bits:
         return
     table = table.ravel()
-    model = unfold(model, None)  # which all questions know
-    model = model.component(0) if model.n_components == 1 else model
     rows = rows_of(n_vars)
     row = rng.choice([0.0, 1.0, np.nan], size=n_vars)
     agrees = ((rows == row) | np.isnan(row)).all(axis=1)

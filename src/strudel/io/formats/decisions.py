@@ -16,15 +16,15 @@ spells that "Logisitic". We write it in the same way, because programs expect it
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from strudel._types import NONE, FloatArray
-from strudel.circuits.builder import assemble
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.normal_form import assemble_columns, columns_of_values
-from strudel.circuits.predictor import PredictorCircuit, predictor_of_bits
+from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.io.formats.sum_product import (
     ReadOptions,
@@ -370,14 +370,16 @@ def read_predictor(file: TextFile, options: ReadOptions) -> PredictorCircuit:
         file.refuse("it does not follow the given vtree", nodes.line[-1])
     # Every edge carries its place among the elements through the sorting of nodes.
     nodes.log_theta = -np.arange(len(nodes.prime), dtype=np.float64)
-    structure = assemble(**node_arrays(nodes, *recovered))
-    element = (-structure.edge_log_theta).astype(np.int64)
-    literal_weight = np.zeros((2 * structure.n_vars, reader.n_outputs))
+    columns = columns_of_values([2] * recovered[0].n_vars)
+    structure = assemble_columns(columns, **node_arrays(nodes, *recovered))
+    element = (-structure.edge_log_theta[:, 0]).astype(np.int64)
+    literal_weight = np.zeros((2 * len(columns), reader.n_outputs))
     for node, literal in nodes.literals.items():
         literal_weight[literal] = reader.terminal_weight[node]
-    return predictor_of_bits(
-        structure=structure.with_parameters(np.zeros(structure.n_edges)),
-        literal_weight=literal_weight,
+    of_cells = (2 * structure.leaf_column[:, np.newaxis] + np.array([0, 1])).ravel()
+    return PredictorCircuit(
+        structure=replace(structure, edge_log_theta=np.zeros_like(structure.edge_log_theta)),
+        cell_weight=np.where(structure.leaf_log_p > -np.inf, literal_weight[of_cells], 0.0),
         edge_weight=reader.element_weight[element],
         bias=reader.bias,
         kind=reader.kind,
