@@ -9,14 +9,14 @@ from hypothesis import given
 import oracle
 from strategies import circuits, seeds
 from strudel.circuits import figure_1_circuit
-from strudel.circuits.normalization import normalized_parameters
+from strudel.circuits.normalization import normalized_columns
 
 
 def normalized(circuit):
-    log_theta, log_total = normalized_parameters(
-        circuit.edges, circuit.edge_log_theta, circuit.n_vars
+    log_theta, log_total = normalized_columns(
+        circuit.edges, circuit.edge_log_theta[:, np.newaxis], circuit.n_vars
     )
-    return circuit.with_parameters(log_theta), log_total
+    return circuit.with_parameters(log_theta[:, 0]), log_total[0]
 
 
 @given(circuits(max_vars=5, deterministic=False), seeds)

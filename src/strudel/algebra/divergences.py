@@ -21,9 +21,13 @@ from strudel._numba import kernel
 from strudel._types import AnyArray, FloatArray, IntArray, WordArray
 from strudel.algebra.operands import need_single, two_circuits
 from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.fingerprints import plus, times
 from strudel.circuits.products import MAX_PAIRS, Pairs
 from strudel.data.validation import slices
+
+PRIME = np.uint64(2**61 - 1)  # of fingerprints
+LOW_31 = np.uint64(2**31 - 1)
+LOW_30 = np.uint64(2**30 - 1)
+BITS_1, BITS_30, BITS_31, BITS_61 = (np.uint64(bits) for bits in (1, 30, 31, 61))
 
 BLOCK_VALUES = 2**18  # values of pairs of components that go up together: 2 MB
 
@@ -340,8 +344,8 @@ def is_covered(p: ColumnCircuit, pairs: Pairs) -> bool:
     A number cannot tell: the rows of p that q lacks may weigh 1e-20. So every edge and cell of p
     with positive weight gets a random whole number instead, and p is added up twice modulo a prime,
     over all rows and over those that q also has. The two polynomials in these numbers differ if any
-    row is lacking, and if they differ, so do their values (`circuits/fingerprints.py`). Where that
-    is so of all components together, each is asked by itself.
+    row is lacking, and if they differ, so do their values but by a chance of about 2**-61. Where
+    that is so of all components together, each is asked by itself.
     """
     weights = np.random.default_rng(0).integers(
         1, 2**61 - 1, (p.n_edges + len(p.leaf_log_p), 2), dtype=np.uint64
@@ -397,8 +401,31 @@ def _fill_prints(
     for i in range(2):
         for l in range(len(leaves)):
             for cell in range(leaf_first[l], leaf_first[l + 1]):
-                print_of[leaves[l], i] = plus(print_of[leaves[l], i], cell_weight[cell, i])
+                print_of[leaves[l], i] = _plus(print_of[leaves[l], i], cell_weight[cell, i])
         for n in range(len(print_of)):
             for e in range(node_edges[n], node_edges[n + 1]):
-                below = times(print_of[edge_left[e], i], print_of[edge_right[e], i])
-                print_of[n, i] = plus(print_of[n, i], times(below, edge_weight[e, i]))
+                below = _times(print_of[edge_left[e], i], print_of[edge_right[e], i])
+                print_of[n, i] = _plus(print_of[n, i], _times(below, edge_weight[e, i]))
+
+
+@kernel
+def _plus(a: np.uint64, b: np.uint64) -> np.uint64:
+    """The sum modulo the prime."""
+    total = a + b
+    return total - PRIME if total >= PRIME else total
+
+
+@kernel
+def _times(a: np.uint64, b: np.uint64) -> np.uint64:
+    """The product modulo the prime, from halves of 30 and 31 bits: 2**61 is 1 there."""
+    a_high, a_low = a >> BITS_31, a & LOW_31
+    b_high, b_low = b >> BITS_31, b & LOW_31
+    middle = a_low * b_high + a_high * b_low
+    total = (
+        ((a_high * b_high) << BITS_1)
+        + (middle >> BITS_30)
+        + ((middle & LOW_30) << BITS_31)
+        + a_low * b_low
+    )
+    total = (total >> BITS_61) + (total & PRIME)
+    return total - PRIME if total >= PRIME else total

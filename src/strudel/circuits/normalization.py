@@ -13,39 +13,20 @@ from strudel._types import NONE, FloatArray
 from strudel.circuits.circuit import Edges
 
 
-def normalized_parameters(
-    edges: Edges,
-    edge_log_weight: FloatArray,
-    n_vars: int,
-    row: FloatArray | None = None,
-    literal_log_weight: FloatArray | None = None,
-) -> tuple[FloatArray, float]:
-    """Log-parameters that add up to one in every sum that is not zero, and the log of the total.
-
-    With a `row` of 0, 1 and NaN, the total is over the rows that agree with it, and what no such
-    row reaches gets -inf. With weights of the literals, `(2 * n_vars,)`, a row counts as much as
-    the product of those that it satisfies.
-    """
-    log_theta, log_total = normalized_columns(
-        edges, edge_log_weight[:, np.newaxis], n_vars, row, literal_log_weight
-    )
-    return log_theta[:, 0], float(log_total[0])
-
-
 def normalized_columns(
     edges: Edges,
     edge_log_weight: FloatArray,
     n_vars: int,
-    row: FloatArray | None = None,
     literal_log_weight: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """The same for every column of weights `(n_edges, k)`; the logs of the totals are `(k,)`."""
+    """Log-parameters `(n_edges, k)` that add up to one, and the logs of the totals `(k,)`.
+
+    With weights of the literals, `(2 * n_vars, k)`, a row counts as much as the product of those
+    that it satisfies.
+    """
     log_total = np.zeros((len(edges.node_edges) - 1, edge_log_weight.shape[1]))
     if literal_log_weight is not None:
-        log_total[: 2 * n_vars] = literal_log_weight[:, np.newaxis]
-    if row is not None:
-        known = np.flatnonzero(~np.isnan(row))
-        log_total[2 * known + (row[known] == 0.0)] = -np.inf
+        log_total[: 2 * n_vars] = literal_log_weight
     log_theta = np.array(edge_log_weight, order="C")
     normalize_edges(edges, 2 * n_vars, log_theta, log_total)
     return log_theta, log_total[-1].copy()

@@ -30,7 +30,7 @@ from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.bit_likelihood import rows_log_likelihood
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.normalization import normalized_parameters
+from strudel.circuits.normalization import normalized_columns
 from strudel.circuits.passes import (
     LANES,
     Plan,
@@ -224,13 +224,10 @@ class TiltedEnsemble(Ensemble):
         self.maximise()
         circuit = self.choices.circuit
         by_variable = self.choices.by_variable(self._log_weight_of_value)
-        log_theta = np.empty((circuit.n_edges, self.n_columns))
-        literal = np.zeros(2 * circuit.n_vars)
-        for c in range(self.n_columns):
-            literal[1::2] = by_variable[:, c]
-            log_theta[:, c], _ = normalized_parameters(
-                circuit.edges, circuit.edge_log_theta, circuit.n_vars, None, literal
-            )
+        literal = np.zeros((2 * circuit.n_vars, self.n_columns))
+        literal[1::2] = by_variable
+        weight = np.repeat(circuit.edge_log_theta[:, np.newaxis], self.n_columns, axis=1)
+        log_theta, _ = normalized_columns(circuit.edges, weight, circuit.n_vars, literal)
         return self.split(log_theta)
 
     def _scale(self) -> FloatArray:
