@@ -98,6 +98,18 @@ LEARNED: dict[str, tuple[str, ...]] = {  # by estimators, and the classes that i
     "n_splits_": ("int",),
     "n_target_splits_": ("int",),
 }
+
+
+def _why_not_regressions(found: Any) -> str | None:
+    """Why arrays are no regressions of columns, or None."""
+    n, n_rounds = len(found.middle), len(found.bias)
+    shapes = [own.shape for own in (found.middle, found.scale, found.weight, found.bias)]
+    is_finite = all(np.isfinite(own).all() for own in (found.middle, found.scale, found.weight))
+    if shapes != [(n,), (n,), (n_rounds, n, n), (n_rounds, n)] or not is_finite:
+        return "its arrays do not fit together, or hold what is no number"
+    return None if np.isfinite(found.bias).all() else "its bias holds what is no number"
+
+
 RULES: dict[str, Callable[[Any], str | None]] = {
     "Column": why_not_a_column,
     "CodedColumn": why_not_a_column,
@@ -106,6 +118,7 @@ RULES: dict[str, Callable[[Any], str | None]] = {
     "Pieces": why_not_pieces,
     "MissingRule": why_not_rates,
     "MissingRates": why_not_rates,
+    "FillRegressions": _why_not_regressions,
 }
 MANY = 8  # numbers that are kept as an array
 
