@@ -45,7 +45,7 @@ def main(picture: Path | None = None, n_guests: int = 400) -> None:
     print("                    with the rule   without")
     print(f"a row is a ranking  {probability(ruled, rule):13.2f} {probability(free, rule):9.2f}")
     print(f"log-likelihood      {ruled.score(unseen):13.2f} {free.score(unseen):9.2f}")
-    print(f"edges               {ruled.circuit_.n_edges:13} {free.circuit_.n_edges:9}")
+    print(f"edges               {ruled.circuit_.size:13} {free.circuit_.size:9}")
 
     state, log_p = ruled.most_probable_state()
     print(f"Most probable: {written(state)} ({np.exp(log_p):.3f}; by chance {1 / 120:.3f})")

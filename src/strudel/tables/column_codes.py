@@ -135,8 +135,7 @@ def column_values(
                 raise ValueError(
                     f"Row {first + row} of the {name} rows holds {part[row].tolist()} at variables "
                     f"{column.start} to {column.stop - 1}, which codes no value. Codes "
-                    "come from the encoder. With TableEncoder(respect_one_hot=False) any code "
-                    "is possible."
+                    "come from the encoder."
                 )
             values[c, rows] = np.where(found, is_equal.argmax(axis=1), NONE)
     return values

@@ -251,8 +251,7 @@ def column_tops(vtree: Vtree, columns: Sequence[ColumnCode]) -> IntArray:
         if top is None or last[top] - first[top] != len(places):
             raise ValueError(
                 "A vtree for columns must hold the variables of each in its own subtree, but "
-                f"variables {column.start} to {column.stop - 1} have none. Name a method instead, "
-                "or learn with TableEncoder(respect_one_hot=False)."
+                f"variables {column.start} to {column.stop - 1} have none. Name a method instead."
             )
         tops[c] = top
     return tops
