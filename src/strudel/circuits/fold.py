@@ -134,15 +134,6 @@ def fold_bits(circuit: Circuit, edge_log_weight: FloatArray) -> ColumnCircuit:
     return fold(circuit, edge_log_weight, even, columns, _each_a_column(circuit.n_vars))
 
 
-def bits_of(model: Circuit | Mixture, cells: AnyArray) -> AnyArray:
-    """Rows of the 0/1 variables of a model that have these cells."""
-    code = model.table_code
-    if code is None:
-        return cells.astype(np.uint8)
-    columns = enumerate(code.columns)
-    return np.hstack([own.codewords[cells[:, place]] for place, own in columns])
-
-
 def unfold(circuit: ColumnCircuit, code: TableCode | None) -> Mixture:
     """The same components over the 0/1 variables of a code, or over bits if there is none.
 

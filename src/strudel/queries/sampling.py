@@ -9,16 +9,12 @@ shares of its edges; then all samples walk down together, one vtree node at a ti
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.circuit import Circuit
 from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.fold import bits_of, folded
-from strudel.circuits.mixture import Mixture
 from strudel.circuits.walks import (
     component_logs,
     edge_shares,
@@ -32,7 +28,7 @@ from strudel.data.validation import slices
 from strudel.queries.by_block import lazily
 from strudel.queries.given import Asked, ask, component_posterior, log_mean, raise_if_impossible
 from strudel.tables.columns import RawColumn
-from strudel.tables.evidence import Evidence, nothing_known
+from strudel.tables.evidence import Evidence
 
 BLOCK_VALUES = 2**22  # of nodes and of different questions, in memory at a time
 BLOCK_SAMPLES = 2**16
@@ -125,23 +121,6 @@ def draw_cells(
             )
             out[np.arange(part.start, part.stop)[own]] = found
     return out.reshape(n_rows, n, len(circuit.columns))
-
-
-def drawn_bits(
-    model: Circuit | Mixture, rows: FloatArray, n: int, rng: np.random.Generator
-) -> AnyArray:
-    """Samples of rows of 0, 1 and NaN of a model over 0/1 variables, one after the other."""
-    circuit = folded(model)
-    evidence = nothing_known(circuit.columns, len(rows))
-    if model.table_code is None:
-        codes = np.where(np.isnan(rows), 2, rows).astype(np.int32)
-        evidence = replace(evidence, codes=codes)
-    else:
-        for place, own in enumerate(model.table_code.columns):
-            bits = rows[:, own.start : own.stop]
-            evidence = evidence.with_bits(place, bits, own.codewords)
-    cells = draw_cells(circuit, evidence, n, rng)
-    return bits_of(model, cells.reshape(-1, cells.shape[2]))
 
 
 def _draw(

@@ -163,17 +163,6 @@ class Evidence:
         numbers = {place: own[at] for place, own in self.numbers.items()}
         return replace(self, codes=self.codes[at], numbers=numbers, regions=regions)
 
-    def with_bits(self, place: int, bits: FloatArray, codewords: AnyArray) -> Evidence:
-        """The same questions, in which a column has the cells that agree with known bits."""
-        made = _Making(self.columns, self.n_rows, self)
-        patterns, own = np.unique(bits, axis=0, return_inverse=True)
-        for p, pattern in enumerate(patterns):
-            known = ~np.isnan(pattern)
-            weights = (codewords[:, known] == pattern[known]).all(axis=1) * 1.0
-            code = made._code(place, self.columns[place].n_cells, weights)
-            made.codes[own.ravel() == p, place] = code
-        return made.evidence(self.is_single)
-
     def with_cells(self, cells: Mapping[int, IntArray]) -> Evidence:
         """The same questions, in which some columns have these cells."""
         codes = self.codes.copy()
