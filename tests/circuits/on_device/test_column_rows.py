@@ -8,6 +8,7 @@ import pytest
 from joint import NAN, special_circuits, special_mixtures
 from strudel import Strudel, log_likelihood, log_marginal, responsibilities, sample
 from strudel.circuits import figure_1_circuit
+from strudel.circuits.reweigh import side_by_side
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # tables are small, and other tests run beside
@@ -66,7 +67,7 @@ def test_single_circuits_and_impossible_rows(device):
 
 
 def test_a_circuit_that_is_not_deterministic_is_evaluated(device, model):
-    circuit, X = model.circuit_.to_circuit(), some_rows(20)
+    circuit, X = side_by_side(model.circuit_), some_rows(20)
     np.testing.assert_allclose(
         log_likelihood(circuit, X, device=device), log_likelihood(circuit, X), rtol=1e-5
     )

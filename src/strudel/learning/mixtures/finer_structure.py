@@ -29,15 +29,6 @@ def on_finer_structure(mixture: Mixture, finer: Circuit) -> Mixture:
     ------
     ValueError
         If the circuit is not finer.
-
-    Examples
-    --------
-    >>> from strudel import Strudel, log_likelihood
-    >>> X = np.random.default_rng(0).integers(0, 2, (200, 5))
-    >>> few, many = (Strudel(n_components=2, max_splits=n, random_state=0).fit(X) for n in (0, 3))
-    >>> same = on_finer_structure(few.circuit_, many.circuit_.structure)
-    >>> np.allclose(log_likelihood(same, X), log_likelihood(few, X))
-    True
     """
     if mixture.structure is finer:
         return mixture
