@@ -76,7 +76,7 @@ def learn(name: str, facts: dict[str, float]) -> dict[str, Any]:
         "train": float(history.train[best]),
         "valid": float(history.valid[best]),
         "test": model.score(data.test),
-        "edges": model.circuit_.n_edges,
+        "edges": model.circuit_.size,
         "nodes": model.circuit_.n_nodes,
         "parameters": model.circuit_.n_parameters,
         "stopped_because": history.stopped_because,

@@ -70,7 +70,7 @@ def learn(name: str, published: dict[str, float], args: argparse.Namespace) -> d
         "cpu_seconds": time.process_time() - cpu,
         "test": model.score(data.test),
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10,
-        "edges": model.circuit_.n_edges,
+        "edges": model.circuit_.size,
         "stopped_because": model.history_.stopped_because,
         "trials": [trial._asdict() for trial in model.trials_],
         **{column: published[column] for column in COLUMNS},

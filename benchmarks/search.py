@@ -88,7 +88,7 @@ def learn(name: str, search: str, facts: dict[str, float], seconds: float | None
         "search": search,
         "seconds": taken,
         "operations": int(history.best),
-        "edges": model.circuit_.n_edges,
+        "edges": model.circuit_.size,
         "parameters": model.circuit_.n_parameters,
         "valid": float(history.valid[history.best]),
         "test": model.score(data.test),

@@ -41,7 +41,7 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
     return {
         "valid": history.valid[history.best],
         "test": model.score(data.test),
-        "edges": model.circuit_.n_edges,
+        "edges": model.circuit_.size,
         "parameters": model.circuit_.n_parameters,
         "iterations": history.best,
         "seconds": watch.seconds,

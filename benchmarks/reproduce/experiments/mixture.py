@@ -37,7 +37,7 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
         **model.chosen_,
         "network_share": model.chosen_.get("shares", {}).get("continuous", 0.0),
         "test": float(np.mean(log_likelihood(model, data.test, device="auto"))),
-        "edges": model.circuit_.n_edges,
+        "edges": model.circuit_.size,
         "seconds": watch.seconds,
         "cpu_seconds": watch.cpu_seconds,
         "stopped_because": model.history_.stopped_because,
