@@ -87,11 +87,6 @@ def soonest(function: F, seconds: float) -> F:
     return function if function._plain_seconds > most else cast(F, function.plain)
 
 
-def is_worth(function: Callable[..., Any], seconds: float) -> bool:
-    """Whether a kernel is at hand, or worth compiling for work that takes this long without it."""
-    return isinstance(function, Kernel) and soonest(function, seconds) is function
-
-
 @contextmanager
 def nothing_plain() -> Iterator[None]:
     """Inside the block every kernel is compiled, for later processes."""

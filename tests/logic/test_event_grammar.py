@@ -11,6 +11,7 @@ from formulas import all_rows, event_of_truth, holds, random_truth, seeds, text_
 from strategies import examples
 from strudel.errors import EventSyntaxError
 from strudel.logic.event_grammar import Words, parse_event
+from strudel.logic.events import Event
 from strudel.logic.terms import Term, variables
 from strudel.tables.column import bit_column
 
@@ -19,7 +20,9 @@ NAMES = ("a", "b", "c", "d")
 
 def words(names):
     """The names of some 0/1 variables, as those that a text may use."""
-    return Words(names, (), lambda name: Term(bit_column(name)))
+    return Words(
+        names, (), lambda name: Term(bit_column(name)), lambda name: Event("variable", var=name)
+    )
 
 
 def truth_table(event, names=NAMES):

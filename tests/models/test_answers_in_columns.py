@@ -358,7 +358,7 @@ def test_a_mixture_answers_in_columns_and_all_survive_a_file(tmp_path):
         save(held, tmp_path / "model.strudel")
         again = load(tmp_path / "model.strudel")
         assert np.array_equal(log_likelihood(again, table), log_likelihood(held, table))
-        event = "smoker = yes & flag = True"
+        event = "smoker = yes & flag"
         assert probability(again, event) == probability(held, event)
     assert isinstance(mixture.sample(3, random_state=0), pl.DataFrame)
     save(mixture, tmp_path / "model.strudel")

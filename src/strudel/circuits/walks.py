@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from strudel._numba import in_threads, is_worth, kernel
+from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.passes import (
@@ -36,7 +36,7 @@ from strudel.data.validation import slices
 from strudel.errors import NoValueError
 from strudel.tables.evidence import Evidence
 
-FEW_VALUES = 2**17  # of edges, rows and components together: not worth a kernel
+FEW_VALUES = 2**15  # of edges, rows and components together: not worth a kernel
 BLOCK_VALUES = 2**21  # of nodes or leaves, rows and components, in memory at a time
 IMPOSSIBLE = "has probability zero under the model, so it cannot be conditioned on."
 
@@ -228,7 +228,7 @@ def component_logs(circuit: ColumnCircuit, evidence: Evidence) -> FloatArray:
 def component_logs_of(circuit: ColumnCircuit, rows: LeafRows, codes: AnyArray) -> FloatArray:
     """The same for rows of codes, from the tables of the leaves."""
     found = np.empty((len(codes), circuit.n_components))
-    if _is_much(circuit, len(codes), _logs_in_lanes):
+    if _is_much(circuit, len(codes)):
         is_lost = _batch(_logs_in_lanes, circuit, rows, codes, found)
         todo = np.flatnonzero(is_lost.any(axis=1))
     else:
@@ -250,7 +250,7 @@ def leaf_flows(
     """
     logs = np.empty((len(codes), circuit.n_components))
     flows = np.empty((*logs.shape, circuit.n_leaves))
-    if _is_much(circuit, len(codes), _flows_in_lanes):
+    if _is_much(circuit, len(codes)):
         is_lost = _batch(_flows_in_lanes, circuit, rows, codes, logs, flows)
         todo = np.flatnonzero(is_lost.any(axis=1))
     else:
@@ -275,10 +275,9 @@ def _row_slices(circuit: ColumnCircuit, n_rows: int) -> list[slice]:
     return list(slices(n_rows, max(1, BLOCK_VALUES // size)))
 
 
-def _is_much(circuit: ColumnCircuit, n_rows: int, walk: Callable[..., None]) -> bool:
-    """Whether questions are worth a kernel, or it is at hand."""
-    work = n_rows * circuit.n_edges * circuit.n_components
-    return work > FEW_VALUES or is_worth(walk, 20e-6 * circuit.vtree.n_nodes + 10e-9 * work)
+def _is_much(circuit: ColumnCircuit, n_rows: int) -> bool:
+    """Whether questions are worth a kernel; sizes alone say so, and digits never depend on time."""
+    return n_rows * circuit.n_edges * circuit.n_components > FEW_VALUES
 
 
 # Many questions: kernels

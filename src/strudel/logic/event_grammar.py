@@ -121,9 +121,10 @@ class _Group:
 class Words(NamedTuple):
     """The names that a text may use."""
 
-    variables: Collection[str]  # of 0/1 variables
-    columns: Collection[str]  # of columns that must be compared with a value
+    variables: Collection[str]  # of columns that are events by themselves: of 0 and 1, of true
+    columns: Collection[str]  # of columns that can be compared with a value
     term_of: Callable[[str], Any]  # a variable or column as something with `compare` and `isin`
+    event_of: Callable[[str], Event]  # a variable as an event
 
 
 def parse_event(text: str, words: Words | None = None) -> Event:
@@ -275,7 +276,7 @@ class _Reader:
             return False
         if self.words is not None and name not in self.words.variables:
             self._fail_unknown(name, token.at)
-        event = Event("variable", var=name)
+        event = Event("variable", var=name) if self.words is None else self.words.event_of(name)
         if self.token.symbol == "=":  # nothing is known of the names
             self._advance()
             value = self._advance()

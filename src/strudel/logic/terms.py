@@ -127,7 +127,9 @@ class Term:
 
 
 class Variables:
-    """The columns of a model as events, by name or number; those of more than 0 and 1 as `Term`s.
+    """The columns of a model by name or number: of 0 and 1, or true and false, as events.
+
+    All others are `Term`s, to be compared.
 
     Examples
     --------
@@ -143,7 +145,12 @@ class Variables:
 
     def __getitem__(self, key: str | int) -> Any:
         column = self.columns[self.columns.place(key, "variables")]
-        return Event("variable", var=column.name) if column.kind == BIT else Term(column)
+        if column.kind == BIT:
+            return Event("variable", var=column.name)
+        term = Term(column)
+        if column.kind != "boolean":
+            return term
+        return term.compare("==", True) if True in column.values else FALSE_EVENT
 
     def __iter__(self) -> Iterator[Any]:
         return (self[name] for name in self.columns.names)
@@ -210,9 +217,10 @@ def said_event(item: Any, columns: Columns) -> Event:
 
 def _words(columns: Columns) -> Words:
     """The names that a text may use."""
-    bits = [column.name for column in columns if column.kind == BIT]
+    events = [column.name for column in columns if column.kind in (BIT, "boolean")]
     others = [column.name for column in columns if column.kind != BIT]
-    return Words(bits, others, lambda name: Term(columns[columns.place(name)]))
+    known = Variables(columns)
+    return Words(events, others, lambda name: Term(columns[columns.place(name)]), known.__getitem__)
 
 
 def _in_columns(row: Mapping[Any, Any], columns: Columns) -> Event:
