@@ -20,7 +20,8 @@ import machine
 import numpy as np
 
 import strudel
-from strudel import Mixture, Strudel, load_dataset
+from strudel import Strudel, load_dataset
+from strudel.circuits import BitMixture
 from strudel.logic import Cnf
 
 BAR = 5.0
@@ -88,7 +89,7 @@ def other_questions(circuit: Any, cnf: Cnf, rows: Any) -> dict[str, float]:
     log_theta = circuit.edge_log_theta[:, np.newaxis] + noise
     total = np.zeros((circuit.n_nodes, 10))
     np.add.at(total, circuit.edge_parent, np.exp(log_theta))
-    mixture = Mixture(
+    mixture = BitMixture(
         circuit, log_theta - np.log(total[circuit.edge_parent]), np.full(10, -np.log(10.0))
     )
     x = strudel.variables(circuit)

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from strategies import seeds, vtrees
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.fold import unfold
 from strudel.queries.given import circuit_of
 from strudel.tables.column import Column, bit_column
@@ -95,7 +95,7 @@ def random_circuit(columns, vtree, rng, k):
             sum_edges.append(len(left))
             log_theta.append(shares(len(own)))
     weight = np.array([rng.random() + 0.1 for _ in range(k)])
-    return ColumnCircuit(
+    return Circuit(
         columns,
         vtree,
         np.array(leaf_column),
@@ -218,7 +218,7 @@ def deterministic_circuit(columns, vtree, rng, k=1):
             log_theta.append(shares(len(group)))
     weight = np.array([rng.random() + 0.1 for _ in range(k)])
     left, right = np.array(edges, dtype=np.int32).reshape(-1, 2).T
-    return ColumnCircuit(
+    return Circuit(
         columns,
         vtree,
         np.array(leaf_column),

@@ -24,7 +24,7 @@ import pytest
 from hypothesis import settings
 
 from strategies import examples
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.bit_circuit import BitCircuit
 
 # Compiling a kernel makes one example slow, so no deadline; the same examples on every run.
 settings.register_profile("strudel", examples(60), deadline=None, derandomize=True)
@@ -73,20 +73,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.compiled)
 
 
-_made_deterministic = Circuit.made_deterministic
+_made_deterministic = BitCircuit.made_deterministic
 
 
 @pytest.fixture(scope="session", autouse=True)
 def learned_circuits_are_checked():
     """Circuits that are deterministic by the way they were made are checked all the same."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Circuit, "made_deterministic", lambda self: self)
+        patch.setattr(BitCircuit, "made_deterministic", lambda self: self)
         yield
 
 
 @pytest.fixture
 def learned_circuits_are_trusted(monkeypatch):
-    monkeypatch.setattr(Circuit, "made_deterministic", _made_deterministic)
+    monkeypatch.setattr(BitCircuit, "made_deterministic", _made_deterministic)
 
 
 @pytest.fixture

@@ -23,12 +23,12 @@ from strategies import (
     split_circuit,
     sum_circuit,
 )
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.builder import CircuitBuilder
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.fold import unfold
-from strudel.circuits.mixture import Mixture
 from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
@@ -41,10 +41,10 @@ class Joint:
     """Probabilities of all states, as plain sums over a table."""
 
     def __init__(self, model):
-        if isinstance(model, ColumnCircuit):
+        if isinstance(model, Circuit):
             model = unfold(model, None)
         self.states = np.array(oracle.all_rows(model.n_vars))
-        if isinstance(model, Mixture):
+        if isinstance(model, BitMixture):
             self.parts = np.array([oracle.probabilities(part) for part in model.components()])
             self.parts *= model.weights[:, np.newaxis]  # (n_components, n_states)
             self.p = self.parts.sum(axis=0)
@@ -149,14 +149,14 @@ def special_mixtures():
     found = {
         "figure 1": random_mixture(special["figure 1"], 3, rng),
         "one variable": random_mixture(special["one variable"], 4, rng),
-        "a literal": Mixture(special["a literal"], np.empty((0, 2)), np.log([0.5, 0.5])),
+        "a literal": BitMixture(special["a literal"], np.empty((0, 2)), np.log([0.5, 0.5])),
         "zeros": coins([[0.0, x, 1.0 - x, 0.5 * y, 0.25] for x in (0, 1) for y in range(3)]),
         "fair coins": random_mixture(special["fair coins"], 13, rng),
         "learned": random_mixture(special["learned 0"], 20, rng),
         "not deterministic": random_mixture(large_circuits(7)[1], 10, rng),
     }
     equal = np.tile(special["learned 1"].edge_log_theta[:, np.newaxis], 5)
-    found["equal components"] = Mixture(special["learned 1"], equal, np.log(np.full(5, 0.2)))
+    found["equal components"] = BitMixture(special["learned 1"], equal, np.log(np.full(5, 0.2)))
     found["no weight"] = with_weights(found["learned"], rng.random(20) * (np.arange(20) % 3 == 0))
     found["one left"] = with_weights(found["learned"], np.eye(20)[7])
     return found
@@ -172,7 +172,7 @@ def coins(thetas):
     """An even mixture of independent variables."""
     made = [compile_factorized(balanced_vtree(len(theta)), theta) for theta in thetas]
     log_theta = np.column_stack([circuit.edge_log_theta for circuit in made])
-    return Mixture(made[0], log_theta, np.full(len(made), -np.log(len(made))))
+    return BitMixture(made[0], log_theta, np.full(len(made), -np.log(len(made))))
 
 
 def with_weights(mixture, weights):
@@ -184,7 +184,7 @@ def with_weights(mixture, weights):
 
 def with_components(mixture, order):
     """Some of the components, in another order."""
-    return Mixture(
+    return BitMixture(
         mixture.structure, mixture.edge_log_theta[:, order], mixture.log_weight[order].copy()
     )
 
@@ -194,7 +194,7 @@ def steep_mixture(n_steep=60, theta=1e-3):
     circuit = steep_circuit(n_steep, theta)
     milder = steep_circuit(n_steep, 10.0 * theta).edge_log_theta
     log_theta = np.column_stack([milder, circuit.edge_log_theta, milder])
-    return Mixture(circuit, log_theta, np.log([0.25, 0.5, 0.25]))
+    return BitMixture(circuit, log_theta, np.log([0.25, 0.5, 0.25]))
 
 
 def learned_circuit(seed, n_vars=8, n_rows=120, n_splits=12):

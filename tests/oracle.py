@@ -1,4 +1,4 @@
-"""Brute force by enumeration: slow, obvious, no code of the library, only the `Circuit` arrays."""
+"""Brute force by enumeration: slow, obvious, no code of the library but arrays of a circuit."""
 
 from __future__ import annotations
 

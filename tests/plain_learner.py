@@ -28,7 +28,7 @@ class Product:
 
 
 def from_circuit(circuit):
-    """Node objects of a `Circuit`, in its own order: the last one is the root."""
+    """Node objects of a `BitCircuit`, in its own order: the last one is the root."""
     nodes = [Literal(n // 2, n % 2) for n in range(2 * circuit.n_vars)]
     for n in range(2 * circuit.n_vars, circuit.n_nodes):
         edges = range(circuit.node_edges[n], circuit.node_edges[n + 1])

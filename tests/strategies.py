@@ -13,9 +13,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.builder import assemble
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture
 from strudel.trees.vtree import Vtree
 
 NONE = -1
@@ -121,7 +121,7 @@ def random_mixture(circuit, k, rng):
     np.add.at(total, circuit.edge_parent, theta)
     with np.errstate(divide="ignore"):
         log_theta = np.log(theta / total[circuit.edge_parent])
-    return Mixture(circuit, log_theta, np.log(rng.dirichlet(np.ones(k))))
+    return BitMixture(circuit, log_theta, np.log(rng.dirichlet(np.ones(k))))
 
 
 # Makers. Each takes a vtree and a random.Random; also used without Hypothesis, for large circuits.
@@ -304,7 +304,7 @@ def spoil(circuit, rng):
 
 def _cut(circuit, root):
     n_edges = int(circuit.node_edges[root + 1])
-    return Circuit(
+    return BitCircuit(
         circuit.vtree,
         circuit.node_vtree[: root + 1].copy(),
         circuit.node_edges[: root + 2].copy(),

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from strategies import random_mixture
-from strudel import Mixture, Strudel, log_likelihood, log_marginal, probability, sample, variables
+from strudel import Strudel, log_likelihood, log_marginal, probability, sample, variables
 from strudel.algebra import cross_entropy, divide
-from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
+from strudel.circuits import BitMixture, CircuitBuilder, compile_factorized, figure_1_circuit
 from strudel.logic import at_least
 from strudel.logic.event_forms import event_of
 from strudel.logic.event_grammar import parse_event
@@ -22,14 +22,14 @@ def test_samples_of_a_component_with_absurd_parameters():
     mixture = random_mixture(figure_1_circuit(), 3, np.random.default_rng(0))
     log_theta = mixture.edge_log_theta.copy()
     log_theta[:, 0] = np.where(np.arange(len(log_theta)) % 2, 800.0, -800.0)
-    rows = sample(Mixture(mixture.structure, log_theta, mixture.log_weight), 200, random_state=0)
+    rows = sample(BitMixture(mixture.structure, log_theta, mixture.log_weight), 200, random_state=0)
     assert rows.shape == (200, 4)
 
 
 def test_a_mixture_has_arrays_of_its_own():
     mixture = random_mixture(figure_1_circuit(), 2, np.random.default_rng(0))
     mine = mixture.edge_log_theta.copy()
-    copy = Mixture(mixture.structure, mine, mixture.log_weight)
+    copy = BitMixture(mixture.structure, mine, mixture.log_weight)
     before = log_marginal(copy, [[1, 0, 1, 0]])
     mine[:] = -5.0  # still writable, and no longer theirs
     assert log_likelihood(copy, [[1, 0, 1, 0]]) == pytest.approx(before, rel=1e-12)
@@ -42,7 +42,7 @@ def rows_00_and_11():
     is_leaf = circuit.edge_left < 4
     columns = [np.where(is_leaf & (value != wanted), -np.inf, 0.0) for wanted in (0, 1)]
     columns = [np.where(circuit.edge_right >= 0, 0.0, column) for column in columns]
-    return Mixture(circuit, np.column_stack(columns), np.log([0.5, 0.5]))
+    return BitMixture(circuit, np.column_stack(columns), np.log([0.5, 0.5]))
 
 
 def equal_values():

@@ -42,7 +42,6 @@ from .io.read_write import write as write
 
 # what is learned
 from .circuits.circuit import Circuit as Circuit
-from .circuits.mixture import Mixture as Mixture
 from .trees.vtree import Vtree as Vtree
 
 # queries

@@ -16,7 +16,7 @@ from strategies import examples, random_mixture, seeds
 from strudel import CircuitPropertyError, condition, multiply
 from strudel.algebra import power
 from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
-from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.properties import why_not_deterministic
 from strudel.queries.given import circuit_of
 from strudel.trees.vtree import Vtree
 

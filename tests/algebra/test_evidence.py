@@ -8,7 +8,6 @@ import pytest
 
 import oracle
 from strudel import (
-    Mixture,
     Strudel,
     condition,
     count_distribution,
@@ -29,7 +28,7 @@ from strudel import (
     sufficient_explanation,
     variables,
 )
-from strudel.circuits import compile_factorized, figure_1_circuit
+from strudel.circuits import BitMixture, compile_factorized, figure_1_circuit
 from strudel.predictions import classifier_agreement, prediction_variance
 from strudel.queries import (
     cdf,
@@ -55,7 +54,7 @@ X1, X2, X3, X4 = ROWS.T == 1
 def mixture():
     """The circuit, and the same structure with even parameters."""
     even = np.where(CIRCUIT.edge_log_theta == 0.0, 0.0, np.log(0.5))
-    return Mixture(CIRCUIT, np.column_stack([CIRCUIT.edge_log_theta, even]), np.log([0.3, 0.7]))
+    return BitMixture(CIRCUIT, np.column_stack([CIRCUIT.edge_log_theta, even]), np.log([0.3, 0.7]))
 
 
 MODELS = {
@@ -84,7 +83,7 @@ CASES += [(name, 0, "mixture") for name in SAME]
 
 def chances(model):
     """The probability of every row."""
-    if not isinstance(model, Mixture):
+    if not isinstance(model, BitMixture):
         return np.array([oracle.probability(model, row) for row in oracle.all_rows(4)])
     parts = [chances(model.component(c)) for c in range(model.n_components)]
     return np.exp(model.log_weight) @ parts
@@ -192,7 +191,7 @@ def test_components_that_an_event_excludes_have_responsibility_zero():
     coins = [compile_factorized(CIRCUIT.vtree, [0.3, 0.6, p, 0.5]) for p in (1.0, 0.0, 0.5)]
     log_theta = np.column_stack([one.edge_log_theta for one in coins])
     named = coins[0].with_names(CIRCUIT.feature_names)
-    model = Mixture(named, log_theta, np.full(3, -np.log(3)))
+    model = BitMixture(named, log_theta, np.full(3, -np.log(3)))
     found = responsibilities(model, "X3 & (X1 | X2)")
     assert found.shape == (1, 3)
     assert found[0, 1] == 0.0

@@ -13,7 +13,7 @@ from strategies import examples
 from strudel import condition
 from strudel.algebra import marginalization, marginalize
 from strudel.circuits import compile_factorized, figure_1_circuit
-from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.properties import why_not_deterministic
 from strudel.queries.cells import log_probabilities
 from strudel.queries.given import ask, circuit_of
 from strudel.trees.vtree import Vtree, linear_vtree

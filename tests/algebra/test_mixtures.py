@@ -23,7 +23,6 @@ from strategies import (
 )
 from strudel import (
     CircuitPropertyError,
-    Mixture,
     Strudel,
     condition,
     entropy,
@@ -38,7 +37,7 @@ from strudel.algebra import (
     mean_squared_distance,
     renyi_divergence,
 )
-from strudel.circuits import compile_factorized, figure_1_circuit
+from strudel.circuits import BitMixture, compile_factorized, figure_1_circuit
 
 KINDS = [split_circuit, partition_circuit, sum_circuit]
 
@@ -99,7 +98,7 @@ def test_a_thousand_variables_do_not_underflow():
     circuit = compile_factorized(balanced_vtree(2000))
     k = 3
     log_theta = np.repeat(np.array(circuit.edge_log_theta)[:, np.newaxis], k, axis=1)
-    mixture = Mixture(circuit, log_theta, np.log([0.2, 0.3, 0.5]))
+    mixture = BitMixture(circuit, log_theta, np.log([0.2, 0.3, 0.5]))
     assert inner_product(mixture, circuit, log=True) == pytest.approx(-2000 * math.log(2))
     assert cauchy_schwarz_divergence(mixture, mixture) == pytest.approx(0.0, abs=1e-10)
 
@@ -108,7 +107,7 @@ def test_a_thousand_variables_do_not_underflow():
 @given(model_pairs(max_vars=5, kinds=[split_circuit, partition_circuit]))
 def test_cross_entropies_with_a_circuit_below(pair):
     model, other = pair
-    q = other.component(0) if isinstance(other, Mixture) else other
+    q = other.component(0) if isinstance(other, BitMixture) else other
     p_table, q_table = table(model), table(q)
     if np.any((p_table > 0) & (q_table == 0)):
         assert cross_entropy(model, q) == math.inf
@@ -152,11 +151,11 @@ def test_logs_and_powers_of_a_mixture_are_refused_with_the_reason(call, words):
 def test_a_mixture_of_one_component_is_a_circuit():
     p = figure_1_circuit()
     column = np.array(p.edge_log_theta)[:, np.newaxis]
-    one = Mixture(p, column, np.zeros(1))
+    one = BitMixture(p, column, np.zeros(1))
     q = compile_factorized(p.vtree)
     assert kl_divergence(one, q) == kl_divergence(p, q)
     other = random_mixture(p, 2, np.random.default_rng(0)).edge_log_theta
-    idle = Mixture(p, np.hstack([column, other]), np.array([0.0, -np.inf, -np.inf]))
+    idle = BitMixture(p, np.hstack([column, other]), np.array([0.0, -np.inf, -np.inf]))
     assert kl_divergence(idle, q) == kl_divergence(p, q)
     assert inner_product(idle, q) == inner_product(p, q)
 

@@ -17,8 +17,8 @@ from strategies import examples, random_mixture, seeds, sum_circuit
 from strudel import CircuitPropertyError, condition, multiply
 from strudel.algebra import divide, inner_product, power
 from strudel.circuits import compile_factorized, figure_1_circuit, products
-from strudel.circuits.column_circuit import why_not_well_formed
-from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.circuit import why_not_well_formed
+from strudel.circuits.properties import why_not_deterministic
 from strudel.errors import SizeLimitError
 from strudel.queries.cells import log_probabilities
 from strudel.queries.given import ask, circuit_of

@@ -13,7 +13,7 @@ from campaign.agreement import check_model, need
 from campaign.damage import damage, edit_model
 from campaign.seeds import mixed_table, models, write_text_files
 from makers import rows_of_kinds
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.errors import NormalizedWarning
 from strudel.io import read_table
 from strudel.queries.given import circuit_of
@@ -57,7 +57,7 @@ class TextFiles:
                 model = strudel.read(path, vtree=vtree, normalize=normalize)
         except strudel.FileFormatError as error:
             return REFUSED, check_refusal(error)
-        if isinstance(model, ColumnCircuit):
+        if isinstance(model, Circuit):
             if seed.suffix == ".psdd":
                 n_vars = len(model.columns)
                 need(n_vars >= most_variable(content), "fewer variables than the file")

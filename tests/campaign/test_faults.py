@@ -87,7 +87,7 @@ def test_too_little_memory_is_an_error_and_no_crash(tmp_path, n_bytes):
     path = tmp_path / "a.strudel"
     big = figure_1_circuit()
     columns = np.repeat(big.edge_log_theta[:, np.newaxis], 50_000, axis=1)
-    strudel.save(strudel.Mixture(big, columns, np.full(50_000, -np.log(50_000))), path)
+    strudel.save(strudel.circuits.BitMixture(big, columns, np.full(50_000, -np.log(50_000))), path)
     command = [sys.executable, "-c", LITTLE_MEMORY, path, str(n_bytes)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

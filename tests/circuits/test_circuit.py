@@ -10,7 +10,7 @@ from hypothesis import given
 
 import oracle
 from strategies import circuits
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree
@@ -126,7 +126,7 @@ def changed(name, index, value):
 )
 def test_arrays_that_do_not_fit_together_are_refused_with_the_reason(arrays, reason):
     with pytest.raises(ValueError, match=f"These arrays are not a circuit: {reason}"):
-        Circuit(**arrays)
+        BitCircuit(**arrays)
 
 
 def test_edge_counts_that_overflow_are_refused():

@@ -12,10 +12,10 @@ from column_circuits import column_circuits, joint_of, random_circuit
 from joint import learned_circuit
 from strategies import any_circuits, examples, mixtures, seeds
 from strudel.circuits import figure_1_circuit, walks
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.bit_mixture import BitMixture
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.finer import with_edges
 from strudel.circuits.fold import folded, unfold
-from strudel.circuits.mixture import Mixture
 from strudel.circuits.products import product
 from strudel.circuits.reweigh import given_row, normalized
 from strudel.queries.cells import cell_probabilities, log_probabilities
@@ -76,7 +76,7 @@ def test_sizes_are_those_of_the_paper(n_splits):
     circuit = learned_circuit(1, n_splits=n_splits)
     positive = circuit.with_parameters(np.maximum(circuit.edge_log_theta, -9.0))
     several = np.repeat(positive.edge_log_theta[:, np.newaxis], 3, axis=1)
-    for model in (positive, Mixture(circuit, several, np.log([0.5, 0.3, 0.2]))):
+    for model in (positive, BitMixture(circuit, several, np.log([0.5, 0.3, 0.2]))):
         assert folded(model).size == model.n_edges
         assert folded(model).n_parameters == model.n_parameters
     assert folded(figure_1_circuit()).size == figure_1_circuit().n_edges
@@ -185,7 +185,7 @@ def test_arrays_that_do_not_fit_are_refused():
         ("leaf_log_p", circuit.leaf_log_p[1:], "leaves must have shape"),
     ):
         with pytest.raises(ValueError, match=words):
-            ColumnCircuit(**fields | {name: value})
+            Circuit(**fields | {name: value})
 
 
 @given(column_circuits(), st.data())

@@ -8,10 +8,10 @@ from hypothesis import given
 
 from column_circuits import column_circuits, states_of
 from strategies import circuits, examples
-from strudel.circuits import column_flows
-from strudel.circuits.column_flows import flow_log_likelihood, flow_logs, lines_of, lines_taken
-from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits import flows as column_flows
+from strudel.circuits.flows import flow_log_likelihood, flow_logs, lines_of, lines_taken
 from strudel.circuits.fold import folded
+from strudel.circuits.properties import why_not_deterministic
 from strudel.circuits.walks import component_logs
 from strudel.errors import CircuitPropertyError
 from strudel.queries.given import log_mean

@@ -10,8 +10,8 @@ from hypothesis import given
 
 import oracle
 from strategies import examples, mixtures, random_mixture
+from strudel.circuits.bit_mixture import BitMixture, average
 from strudel.circuits.examples import figure_1_circuit
-from strudel.circuits.mixture import Mixture, average
 
 
 def density(mixture):
@@ -67,4 +67,4 @@ def test_what_is_not_a_mixture_is_refused(change, words):
     mixture = random_mixture(figure_1_circuit(), 2, np.random.default_rng(0))
     arrays = {"edge_log_theta": mixture.edge_log_theta, "log_weight": mixture.log_weight} | change
     with pytest.raises(ValueError, match=words):
-        Mixture(mixture.structure, **arrays)
+        BitMixture(mixture.structure, **arrays)

@@ -16,9 +16,8 @@ from strategies import (
     vtrees,
 )
 from strudel.circuits import figure_1_circuit
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.compile import compile_factorized
-from strudel.circuits.properties import (
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_properties import (
     check_properties,
     why_not_decomposable,
     why_not_deterministic,
@@ -26,6 +25,7 @@ from strudel.circuits.properties import (
     why_not_smooth,
     why_not_structured_decomposable,
 )
+from strudel.circuits.compile import compile_factorized
 from strudel.errors import CircuitPropertyError
 from strudel.trees.vtree import Vtree, balanced_vtree
 
@@ -38,7 +38,7 @@ def make(nested, sums, names=None):
     vtree = Vtree.from_nested(nested)
     width = [len(edges) for _, edges in sums]
     edges = np.array([edge for _, edges in sums for edge in edges], dtype=np.int32)
-    return Circuit(
+    return BitCircuit(
         vtree,
         np.concatenate([np.repeat(vtree.var_leaf, 2), [v for v, _ in sums]]).astype(np.int32),
         np.cumsum([0] * (2 * vtree.n_vars + 1) + width).astype(np.int32),
@@ -195,7 +195,7 @@ def test_products_without_a_common_vtree_cannot_be_certified():
 
 def test_long_lists_of_variables_are_cut():
     circuit = compile_factorized(balanced_vtree(30))
-    spoilt = Circuit(
+    spoilt = BitCircuit(
         circuit.vtree,
         circuit.node_vtree.copy(),
         circuit.node_edges.copy(),
@@ -213,7 +213,7 @@ def test_normal_form_needs_the_vtree_nodes_that_nodes_name():
     circuit = figure_1_circuit()
     node_vtree = circuit.node_vtree.copy()
     node_vtree[circuit.root] = 0
-    moved = Circuit(
+    moved = BitCircuit(
         circuit.vtree,
         node_vtree,
         circuit.node_edges.copy(),

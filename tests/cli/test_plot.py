@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
-from strudel.circuits.mixture import Mixture
 from strudel.io.model_file import save
 from strudel.io.read_write import write
 from strudel.trees.vtree import balanced_vtree
@@ -24,7 +24,7 @@ def figure_1(tmp_path, monkeypatch):
 def mixture(tmp_path):
     circuit = figure_1_circuit()
     log_theta = np.column_stack([circuit.edge_log_theta] * 2)
-    save(Mixture(circuit, log_theta, np.log([0.3, 0.7])), tmp_path / "mix.strudel")
+    save(BitMixture(circuit, log_theta, np.log([0.3, 0.7])), tmp_path / "mix.strudel")
     return tmp_path / "mix.strudel"
 
 

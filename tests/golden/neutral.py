@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from strudel import Mixture, Strudel, Vtree
-from strudel.circuits import CircuitBuilder
+from strudel import Strudel, Vtree
+from strudel.circuits import BitMixture, CircuitBuilder
 from strudel.tables import TableCode, TableEncoder
 
 MODELS = ("bits_1", "bits_10", "mixed_1", "mixed_10")
@@ -152,7 +152,7 @@ def _load(content):
     model = circuit
     if k > 1:
         parts = [_built(builder, log_theta, c)[1] for c in range(k)]
-        model = Mixture(circuit, np.column_stack(parts), np.log(content["component_weights"]))
+        model = BitMixture(circuit, np.column_stack(parts), np.log(content["component_weights"]))
     return model.with_table_code(code) if is_table else model
 
 

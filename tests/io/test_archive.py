@@ -23,9 +23,9 @@ def mixture():
 
 
 MODELS = {
-    "Circuit": figure_1_circuit,
-    "Mixture": mixture,
-    "ColumnCircuit": lambda: folded(mixture()),
+    "BitCircuit": figure_1_circuit,
+    "BitMixture": mixture,
+    "Circuit": lambda: folded(mixture()),
 }
 
 

@@ -23,12 +23,12 @@ from strategies import (
 )
 from strudel import StrudelClassifier, marginal_probabilities
 from strudel._version import __version__
-from strudel.circuits.circuit import Circuit, why_not_well_formed
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.bit_circuit import BitCircuit, why_not_well_formed
+from strudel.circuits.bit_mixture import BitMixture
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.fold import folded
-from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import predictor_of_bits
 from strudel.errors import FileFormatError
 from strudel.io.model_file import load, read_provenance, save
@@ -51,13 +51,13 @@ often = examples(400, same_folder)
 def assert_same(found, expected):
     """Equal to the last bit, types and shapes included."""
     assert type(found) is type(expected)
-    if isinstance(found, ColumnCircuit):
+    if isinstance(found, Circuit):
         assert found.columns.names == expected.columns.names
         for name in ("leaf_column", "leaf_log_p", "sum_edges", "edge_log_theta", "log_weight"):
             assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
         return
     assert found.feature_names == expected.feature_names
-    if isinstance(found, Mixture):
+    if isinstance(found, BitMixture):
         assert_same(found.structure, expected.structure)
         pairs = [(getattr(found, name), getattr(expected, name)) for name in MIXTURE_ARRAYS]
     else:
@@ -190,22 +190,22 @@ def test_how_often_components_know_values_comes_back_and_is_checked(tmp_path):
     mixture = replace(figure_1_mixture(), known=np.random.default_rng(0).random((4, 3)))
     save(mixture, path)
     np.testing.assert_array_equal(load(path).known, mixture.known)
-    refused(path, set_number("Mixture", "known", 0, 1.5), "known values must be between 0 and 1")
+    refused(path, set_number("BitMixture", "known", 0, 1.5), "known values must be between 0 and 1")
 
 
 def test_a_mixture_without_edges(tmp_path):
     leaf = np.zeros(1, dtype=np.int32)
     none = np.zeros(0, dtype=np.int32)
     vtree = Vtree.from_nested(0)
-    literal = Circuit(vtree, leaf.repeat(2), leaf.repeat(3), none, none, np.zeros(0))
-    mixture = Mixture(literal, np.zeros((0, 3)), np.log([0.5, 0.25, 0.25]))
+    literal = BitCircuit(vtree, leaf.repeat(2), leaf.repeat(3), none, none, np.zeros(0))
+    mixture = BitMixture(literal, np.zeros((0, 3)), np.log([0.5, 0.25, 0.25]))
     save(mixture, tmp_path / "m.strudel")
     assert_same(load(tmp_path / "m.strudel"), mixture)
 
 
 def test_the_order_in_memory_does_not_matter(tmp_path):
     mixture = figure_1_mixture()
-    turned = Mixture(
+    turned = BitMixture(
         mixture.structure, np.asfortranarray(mixture.edge_log_theta), mixture.log_weight
     )
     save(turned, tmp_path / "m.strudel")
@@ -337,7 +337,7 @@ def load_or_refuse(path):
         model = load(path, verify=False)
     except FileFormatError:
         return
-    if isinstance(model, Mixture):
+    if isinstance(model, BitMixture):
         assert model.edge_log_theta.shape == (model.n_edges, model.n_components)
         assert not np.isnan(model.edge_log_theta).any()
         assert model.weights.sum() == pytest.approx(1.0)
@@ -348,11 +348,17 @@ def load_or_refuse(path):
 @pytest.mark.parametrize(
     ("name", "part", "index", "value", "words"),
     [
-        ("Circuit", "edge_left", 0, 2**31 - 1, "the left child of every edge must come before"),
-        ("Circuit", "edge_right", -1, 10**6, "the right child of every edge must be NONE or come"),
-        ("Circuit", "node_edges", -2, 2**31 - 1, "node_edges must not decrease"),
-        ("Circuit", "node_vtree", -1, 99, "node_vtree points outside the vtree"),
-        ("Circuit", "edge_log_theta", 0, np.nan, "log-parameters must be numbers up to"),
+        ("BitCircuit", "edge_left", 0, 2**31 - 1, "the left child of every edge must come before"),
+        (
+            "BitCircuit",
+            "edge_right",
+            -1,
+            10**6,
+            "the right child of every edge must be NONE or come",
+        ),
+        ("BitCircuit", "node_edges", -2, 2**31 - 1, "node_edges must not decrease"),
+        ("BitCircuit", "node_vtree", -1, 99, "node_vtree points outside the vtree"),
+        ("BitCircuit", "edge_log_theta", 0, np.nan, "log-parameters must be numbers up to"),
         ("Vtree", "node_left", -1, 6, "children must come before their parent"),
         ("Vtree", "node_var", 0, 77, "the leaves must hold the variables 0..3, each once"),
     ],
@@ -372,7 +378,7 @@ def test_numbers_that_break_the_rules(good, name, part, index, value, words):
 )
 def test_numbers_that_are_no_mixture(tmp_path, part, index, value, words):
     save(figure_1_mixture(), tmp_path / "m.strudel")
-    refused(tmp_path / "m.strudel", set_number("Mixture", part, index, value), words)
+    refused(tmp_path / "m.strudel", set_number("BitMixture", part, index, value), words)
 
 
 @pytest.mark.parametrize(
@@ -387,7 +393,7 @@ def test_numbers_that_are_no_mixture(tmp_path, part, index, value, words):
 )
 def test_numbers_that_are_no_circuit_over_columns(tmp_path, part, index, value, words):
     save(folded(figure_1_mixture()), tmp_path / "m.strudel")
-    refused(tmp_path / "m.strudel", set_number("ColumnCircuit", part, index, value), words)
+    refused(tmp_path / "m.strudel", set_number("BitCircuit", part, index, value), words)
 
 
 @pytest.mark.parametrize(
@@ -598,5 +604,5 @@ def test_any_change_of_a_column_gives_a_model_or_one_error(tmp_path, data):
         found = load(tmp_path / "m.strudel", verify=False)
     except FileFormatError:
         return
-    if isinstance(found, ColumnCircuit):
+    if isinstance(found, Circuit):
         marginal_probabilities(found)

@@ -19,7 +19,7 @@ from joint import Joint
 from makers import random_function, sdd_of
 from strategies import examples, seeds
 from strudel import Strudel, load, log_likelihood, log_marginal, save, variables
-from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.properties import why_not_deterministic
 from strudel.data.bits import pack_columns
 from strudel.learning.options import BaggedEM, SearchOptions
 from strudel.learning.prepared_rows import constraint_circuit, restrict

@@ -6,9 +6,10 @@ import pytest
 import oracle
 from column_circuits import as_bits
 from makers import columns_in_a_chain, rows_of_kinds
-from strudel import Mixture, Strudel
+from strudel import Strudel
+from strudel.circuits import BitMixture
+from strudel.circuits.bit_mixture import as_mixture
 from strudel.circuits.compile import compile_column_tree
-from strudel.circuits.mixture import as_mixture
 from strudel.data.bits import pack_columns
 from strudel.learning.mixtures.finer_structure import on_finer_structure
 from strudel.tables.column_codes import ColumnCode
@@ -24,7 +25,9 @@ def random_mixture(structure, n_components, rng):
     total = np.repeat(
         np.add.reduceat(weight, first), np.diff(structure.node_edges[-len(first) - 1 :]), axis=0
     )
-    return Mixture(structure, np.log(weight / total), np.log(rng.dirichlet(np.ones(n_components))))
+    return BitMixture(
+        structure, np.log(weight / total), np.log(rng.dirichlet(np.ones(n_components)))
+    )
 
 
 @pytest.mark.parametrize(

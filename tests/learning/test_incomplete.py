@@ -15,7 +15,7 @@ from strudel import sample
 from strudel._compiling import Clock
 from strudel._numba import use_threads
 from strudel.circuits import compile_chow_liu, compile_factorized, compute_flows, figure_1_circuit
-from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.bit_mixture import BitMixture, as_mixture
 from strudel.learning import expected_flows, fit_incomplete, fit_parameters
 from strudel.learning.incomplete import EmLimits, Passes, climb, maximise, partial_rows
 from strudel.learning.mixtures.em_steps import uniform_prior
@@ -90,10 +90,10 @@ def test_groups_are_mixtures_of_their_own():
     parts = [circuit.with_parameters(_normalised(circuit, column)) for column in noise.T]
     log_theta = np.column_stack([part.edge_log_theta for part in parts])
     rows = np.where(rng.random((20, 4)) < 0.5, nan, rng.integers(0, 2, (20, 4)))
-    both = Mixture(circuit, log_theta, np.log([0.1, 0.4, 0.3, 0.2]))
+    both = BitMixture(circuit, log_theta, np.log([0.1, 0.4, 0.3, 0.2]))
     flows = Passes.of(both, "test").expect(partial_rows(rows), both, n_groups=2)
     for group, share in ((slice(0, 2), [0.2, 0.8]), (slice(2, 4), [0.6, 0.4])):
-        alone = expected_flows(Mixture(circuit, log_theta[:, group], np.log(share)), rows)
+        alone = expected_flows(BitMixture(circuit, log_theta[:, group], np.log(share)), rows)
         assert flows.edge_count[:, group] == pytest.approx(alone.edge_count)
         assert flows.component_weight[group] == pytest.approx(alone.component_weight)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from strudel import BestFirst, Greedy, Race, Strudel
-from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.properties import why_not_deterministic
 from strudel.errors import InterruptedWarning
 from strudel.learning import fit
 

@@ -13,7 +13,7 @@ from strategies import mixtures, random_mixture
 from strudel import log_likelihood
 from strudel._numba import use_threads
 from strudel.circuits import compile_factorized, figure_1_circuit
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.learning.incomplete import partial_rows
 from strudel.learning.structural_em import complete_rows, with_coins, with_known_shares
 from strudel.trees import balanced_vtree
@@ -82,7 +82,7 @@ def two_components():
     """Rows begin with 1 in the first component, and with 0 in the second; the rest is even."""
     parts = [compile_factorized(balanced_vtree(2), [p, 0.5]) for p in (1.0 - 1e-9, 1e-9)]
     log_theta = np.column_stack([part.edge_log_theta for part in parts])
-    return Mixture(parts[0], log_theta, np.log([0.5, 0.5]))
+    return BitMixture(parts[0], log_theta, np.log([0.5, 0.5]))
 
 
 def gaps_of(rows):

@@ -8,7 +8,7 @@ import pytest
 import oracle
 import strudel
 from strudel import EM, BaggedEM, Greedy, Strudel
-from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.properties import why_not_deterministic
 from strudel.data.bits import pack_columns
 from strudel.errors import InterruptedWarning, NothingKnownWarning
 from strudel.learning import SearchOptions, learn_structure

@@ -12,8 +12,8 @@ from sklearn.base import clone
 import oracle
 from column_circuits import as_bits, probability_of
 from strudel import Strudel, load, log_likelihood, read, save, variables, write
-from strudel.circuits.column_properties import why_not_deterministic
 from strudel.circuits.fold import folded
+from strudel.circuits.properties import why_not_deterministic
 from strudel.learning import fit_parameters, learn_structure
 
 

@@ -6,10 +6,10 @@ from matplotlib.figure import Figure
 
 from artists import artist, segments, texts
 from strudel import Strudel
+from strudel.circuits.bit_flows import compute_flows
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.examples import figure_1_circuit
-from strudel.circuits.flows import compute_flows
-from strudel.circuits.mixture import Mixture
 from strudel.plotting.circuits import edges_by_vtree, plot_circuit
 from strudel.plotting.layout import drawn_circuit, layout_circuit
 from strudel.queries.given import circuit_of
@@ -132,7 +132,7 @@ def even(circuit):
 def test_a_mixture_is_drawn_without_parameters_or_as_its_most_responsible_component(ax):
     circuit = figure_1_circuit()
     log_theta = np.column_stack([circuit.edge_log_theta, even(circuit)])
-    mixture = Mixture(circuit, log_theta, np.log([0.5, 0.5]))
+    mixture = BitMixture(circuit, log_theta, np.log([0.5, 0.5]))
     plot_circuit(mixture, ax=ax)
     assert len(artist(ax, "sum").get_offsets()) == 7
     assert texts(ax, "parameter") == []

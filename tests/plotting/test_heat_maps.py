@@ -8,8 +8,8 @@ import pytest
 import oracle
 from artists import artist, labels
 from strudel import Strudel, marginal_probabilities
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.examples import figure_1_circuit
-from strudel.circuits.mixture import Mixture
 from strudel.plotting.heat_maps import plot_components, plot_dependencies, plot_images
 from strudel.queries.column_pairs import column_pairs
 from strudel.queries.given import circuit_of
@@ -56,7 +56,7 @@ def even(circuit):
 def two_components(weights):
     circuit = figure_1_circuit()
     log_theta = [circuit.edge_log_theta, even(circuit)] * (len(weights) // 2)
-    return Mixture(circuit, np.column_stack(log_theta), np.log(weights))
+    return BitMixture(circuit, np.column_stack(log_theta), np.log(weights))
 
 
 def test_bands_are_as_high_as_weights_and_coloured_by_marginals(ax):

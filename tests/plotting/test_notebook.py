@@ -5,9 +5,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
-from strudel.circuits.mixture import Mixture
 from strudel.learning.progress import History
 from strudel.models.strudel import Strudel
 from strudel.plotting.notebook import html_of
@@ -19,7 +19,7 @@ def mixture_with(weights):
     circuit = figure_1_circuit()
     log_theta = np.repeat(circuit.edge_log_theta[:, np.newaxis], len(weights), axis=1)
     with np.errstate(divide="ignore"):
-        return Mixture(circuit, log_theta, np.log(weights))
+        return BitMixture(circuit, log_theta, np.log(weights))
 
 
 def history_of(n_rows, valid=None):

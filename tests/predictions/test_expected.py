@@ -19,8 +19,8 @@ import strategies
 import strudel
 from strategies import examples
 from strudel.circuits import figure_1_circuit
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.compile import compile_factorized
-from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import predictor_of_bits
 from strudel.errors import CircuitPropertyError
 from strudel.predictions import cell_codes, moments, shared_walks
@@ -41,7 +41,7 @@ def _one_thread():
 def completions(model, row):
     """The completions of a row and their probabilities given it; None if it is impossible."""
     rows = oracle.completions(row)
-    if isinstance(model, Mixture):
+    if isinstance(model, BitMixture):
         chance = np.zeros(len(rows))
         for c in range(model.n_components):
             one = oracle.probabilities(model.component(c), rows)

@@ -24,7 +24,6 @@ from joint import (
 )
 from strategies import circuits, examples, random_mixture
 from strudel import (
-    Mixture,
     count_distribution,
     entropy,
     log_conditional,
@@ -39,7 +38,7 @@ from strudel import (
     sample,
 )
 from strudel._numba import use_threads
-from strudel.circuits import figure_1_circuit, walks
+from strudel.circuits import BitMixture, figure_1_circuit, walks
 from strudel.queries import (
     cells,
     counting,
@@ -85,7 +84,7 @@ def check_queries(model, joint, rows, order, cut):
         found = mutual_information(model, a, b, rows)
         np.testing.assert_allclose(found, expected, rtol=REL, atol=1e-12)
         assert np.all(found >= 0.0)
-    if isinstance(model, Mixture):
+    if isinstance(model, BitMixture):
         expected = [joint.responsibilities(row) for row in rows]
         found = responsibilities(model, rows)
         np.testing.assert_allclose(found, expected, rtol=REL, atol=1e-15)
@@ -151,7 +150,7 @@ def test_a_row_that_few_components_allow():
     with np.errstate(divide="ignore"):
         never = np.log(np.array([[1.0, 0.0]] * 8).ravel())
     log_theta = np.column_stack([circuit.edge_log_theta, never])
-    mixture = Mixture(circuit, log_theta, np.log([0.01, 0.99]))
+    mixture = BitMixture(circuit, log_theta, np.log([0.01, 0.99]))
     joint = Joint(mixture)
     rows = [row for row in joint.states.astype(float) if joint.probability(row) > 0]
     check_queries(mixture, joint, [*rows, [NAN] * 4], [2, 0, 3, 1], 2)
@@ -184,7 +183,7 @@ def check_same(model, other, rows):
 @examples(20)
 @given(circuits(6, min_vars=2), st.integers(0, 10**6))
 def test_one_component_is_its_circuit(circuit, seed):
-    mixture = Mixture(circuit, np.array(circuit.edge_log_theta)[:, np.newaxis], np.zeros(1))
+    mixture = BitMixture(circuit, np.array(circuit.edge_log_theta)[:, np.newaxis], np.zeros(1))
     rows = some_rows(Joint(circuit), np.random.default_rng(seed), n_rows=3)
     check_same(circuit, mixture, rows)
     assert np.all(responsibilities(mixture, rows) == 1.0)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from strudel import Mixture, Strudel, mutual_information
+from strudel import Strudel, mutual_information
+from strudel.circuits import BitMixture
 from strudel.circuits.examples import figure_1_circuit
 from strudel.queries.column_pairs import column_pairs
 
@@ -44,5 +45,5 @@ def test_0_1_variables_and_mixtures_are_columns_of_themselves():
     circuit = figure_1_circuit()
     expected = mutual_information(circuit, "X1", "X3")
     assert column_pairs(circuit).information[0, 2] == pytest.approx(expected)
-    twice = Mixture(circuit, np.tile(circuit.edge_log_theta[:, None], 2), np.log([0.5, 0.5]))
+    twice = BitMixture(circuit, np.tile(circuit.edge_log_theta[:, None], 2), np.log([0.5, 0.5]))
     assert column_pairs(twice).information == pytest.approx(column_pairs(circuit).information)

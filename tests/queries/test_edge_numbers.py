@@ -9,7 +9,6 @@ import pytest
 from joint import REL, steep_circuit, steep_mixture, steep_row
 from strategies import random_mixture
 from strudel import (
-    Mixture,
     Strudel,
     count_distribution,
     entropy,
@@ -23,7 +22,7 @@ from strudel import (
     responsibilities,
     sample,
 )
-from strudel.circuits import CircuitBuilder, compile_chow_liu, compile_factorized
+from strudel.circuits import BitMixture, CircuitBuilder, compile_chow_liu, compile_factorized
 from strudel.circuits.evaluate import evaluate_log
 from strudel.circuits.passes import are_moderate
 from strudel.tables import TableEncoder
@@ -185,7 +184,7 @@ def test_a_thousand_variables(kind, rng):
     parts, log_weight = [model], np.zeros(1)
     if kind == "mixture":
         made = random_mixture(model, 11, rng)
-        model = Mixture(model, np.maximum(made.edge_log_theta, -5.0), made.log_weight)
+        model = BitMixture(model, np.maximum(made.edge_log_theta, -5.0), made.log_weight)
         parts, log_weight = model.components(), model.log_weight
 
     def of_parts(ask, rows):

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from joint import REL, special_circuits
-from strudel import Mixture, log_likelihood, log_marginal
-from strudel.circuits import bit_likelihood, figure_1_circuit
+from strudel import log_likelihood, log_marginal
+from strudel.circuits import BitMixture, bit_likelihood, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.evaluate import evaluate_log
 from strudel.trees.vtree import Vtree
@@ -41,7 +41,7 @@ def test_what_most_rows_take_is_added_once_and_zeros_stay_zeros(n_components, rn
     circuit = figure_1_circuit()
     log_theta = np.log(rng.random((circuit.n_edges, n_components)))
     log_theta[rng.random(log_theta.shape) < 0.1] = -np.inf
-    mixture = Mixture(circuit, log_theta, np.full(n_components, -np.log(n_components)))
+    mixture = BitMixture(circuit, log_theta, np.full(n_components, -np.log(n_components)))
     states = np.array(list(np.ndindex(2, 2, 2, 2)))
     rows = np.concatenate([states, np.repeat(states[[3, 9]], [60, 10], axis=0)])  # 3 is usual
     expected = np.column_stack([evaluate_log(part, rows) for part in mixture.components()])

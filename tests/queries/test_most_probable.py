@@ -15,7 +15,7 @@ from joint import REL, Joint, models_with_rows, some_rows, special_circuits
 from strategies import circuits, examples, seeds
 from strudel import log_likelihood, most_probable_state
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
-from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.properties import why_not_deterministic
 from strudel.queries.best_states import best_states, k_best_states
 from strudel.queries.state_search import StateSearch
 from strudel.queries.state_values import Question

@@ -20,8 +20,8 @@ from joint import (
     special_mixtures,
 )
 from strategies import examples
-from strudel import Mixture, log_likelihood, marginal_map, most_probable_state
-from strudel.circuits import compile_chow_liu
+from strudel import log_likelihood, marginal_map, most_probable_state
+from strudel.circuits import BitMixture, compile_chow_liu
 from strudel.errors import SearchLimitWarning
 from strudel.learning.parameters import fit_parameters
 from strudel.queries import state_search
@@ -162,7 +162,7 @@ def test_a_thousand_variables_are_maximal_under_flips(rng):
     structure = compile_chow_liu(tree, vtree_from_chow_liu(tree))
     parts = [fit_parameters(structure, data[i::4].astype(np.uint8)) for i in range(4)]
     log_theta = np.column_stack([part.edge_log_theta for part in parts])
-    mixture = Mixture(structure, log_theta, np.log(np.full(4, 0.25)))
+    mixture = BitMixture(structure, log_theta, np.log(np.full(4, 0.25)))
     row = np.where(rng.random(1000) < 0.5, data[0], NAN)
     state, log_p = most_probable_state(mixture, row)
     assert log_likelihood(mixture, [state])[0] == pytest.approx(log_p, rel=1e-12)

@@ -1,6 +1,6 @@
 """The classical evaluation of a mixture: the value of every node for every row and component.
 
-In:  a `Mixture` and 0/1 rows.
+In:  a `BitMixture` and 0/1 rows.
 Out: their log-likelihoods, computed from the literals up in one of three forms, all in `float64`
      over blocks of rows, with everything that depends on the parameters alone made beforehand.
 
@@ -18,13 +18,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from strudel.queries.probabilities import component_log_probabilities, log_mean
 
 from strudel._numba import in_threads, kernel
 from strudel._types import ByteArray, FloatArray
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.evaluate import BLOCK_VALUES, MIN_BLOCK_ROWS, evaluate_log
-from strudel.circuits.mixture import Mixture
 from strudel.circuits.passes import LANES
-from strudel.queries.probabilities import component_log_probabilities, log_mean
 
 FORMS = ("logs", "scaled", "bare")
 WIDTH = 64  # rows side by side without scaling
@@ -34,7 +34,7 @@ TINY = 1e-290  # probabilities below may have lost digits
 class Classical:
     """Log-likelihoods of rows under a mixture, by the values of all nodes."""
 
-    def __init__(self, mixture: Mixture, form: str) -> None:
+    def __init__(self, mixture: BitMixture, form: str) -> None:
         self.mixture = mixture
         self.form = form
         self._circuits = [mixture.component(c) for c in range(mixture.n_components)]

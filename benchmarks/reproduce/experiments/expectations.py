@@ -26,8 +26,8 @@ from reproduce.experiments.measures import stopwatch
 from reproduce.tasks import Settings
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.algebra.products import multiply
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.bits import pack_columns
 from strudel.io.read_write import read
@@ -136,8 +136,8 @@ def _errors(
     data: RegressionSet,
     whose: str,
     predictor: PredictorCircuit,
-    circuit: Circuit,
-    mixture: Mixture,
+    circuit: BitCircuit,
+    mixture: BitMixture,
     is_quick: bool,
 ) -> list[dict[str, Any]]:
     n_repeats = N_QUICK_REPEATS if is_quick else N_REPEATS
@@ -189,7 +189,7 @@ def rmse(predicted: FloatArray, target: FloatArray) -> float:
     return float(np.sqrt(np.mean((predicted - target) ** 2)))
 
 
-def fill(method: str, data: RegressionSet, missing: AnyArray, circuit: Circuit) -> FloatArray:
+def fill(method: str, data: RegressionSet, missing: AnyArray, circuit: BitCircuit) -> FloatArray:
     """The test rows with numbers from 0 to 1 in the place of unknown bits."""
     if method == "median":
         return np.where(missing, np.median(data.train, axis=0), data.test)
@@ -257,7 +257,7 @@ def soft_evaluate(predictor: PredictorCircuit, rows: FloatArray) -> FloatArray:
 
 def density_models(
     data: RegressionSet, vtree: Vtree, most_edges: int, seed: int
-) -> tuple[Circuit, Mixture]:
+) -> tuple[BitCircuit, BitMixture]:
     """Learn a circuit of about `most_edges` edges at most, and a mixture."""
     train, valid = pack_columns(data.train), pack_columns(data.valid)
     search = SearchOptions(vtree=vtree)
@@ -279,7 +279,7 @@ def density_models(
     return circuit, max(mixtures, key=lambda pair: pair[0])[1]
 
 
-def one_hot(circuit: Circuit, data: RegressionSet, most_edges: int) -> Circuit:
+def one_hot(circuit: BitCircuit, data: RegressionSet, most_edges: int) -> BitCircuit:
     """The circuit times "at most one bit" of every feature, the widest first, while it is small.
 
     The vtrees of the authors are random, so the bits of one feature are scattered; the search then
@@ -297,7 +297,7 @@ def one_hot(circuit: Circuit, data: RegressionSet, most_edges: int) -> Circuit:
         allowed = event_circuit(compile_event(event, circuit.vtree))
         assert allowed is not None  # some rows have at most one bit
         uniform = circuit.with_parameters(np.zeros(circuit.n_edges))
-        both = cast(Circuit, multiply(uniform, allowed, normalize=True))
+        both = cast(BitCircuit, multiply(uniform, allowed, normalize=True))
         if both.n_edges <= most_edges:
             circuit = both
     return circuit

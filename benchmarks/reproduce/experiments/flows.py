@@ -27,8 +27,8 @@ from reproduce.experiments.classical import FORMS, Classical
 from reproduce.tasks import Settings
 from strudel._numba import n_threads
 from strudel._types import ByteArray, FloatArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.queries.likelihood import log_likelihood
 
@@ -68,21 +68,21 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
     return {"edges": circuit.n_edges, "rows": len(rows), "times": results}
 
 
-def random_mixture(circuit: Circuit, k: int, seed: int) -> Mixture:
+def random_mixture(circuit: BitCircuit, k: int, seed: int) -> BitMixture:
     """Components with parameters around those of the circuit."""
     rng = np.random.default_rng(seed)
     noise = np.exp(SPREAD * rng.standard_normal((circuit.n_edges, k)))
     theta = circuit.theta[:, np.newaxis] * noise
     first = circuit.node_edges[2 * circuit.n_vars : -1]
     theta /= np.add.reduceat(theta, first)[circuit.edge_parent - 2 * circuit.n_vars]
-    return Mixture(circuit, np.log(theta), np.log(rng.dirichlet(np.full(k, 10.0))))
+    return BitMixture(circuit, np.log(theta), np.log(rng.dirichlet(np.full(k, 10.0))))
 
 
-def first_components(mixture: Mixture, k: int) -> Mixture:
+def first_components(mixture: BitMixture, k: int) -> BitMixture:
     """The mixture of the first `k` components."""
     log_weight = mixture.log_weight[:k] - logsumexp(mixture.log_weight[:k])
     log_theta = np.ascontiguousarray(mixture.edge_log_theta[:, :k])
-    return Mixture(mixture.structure, log_theta, log_weight)
+    return BitMixture(mixture.structure, log_theta, log_weight)
 
 
 def _time_classical(

@@ -13,8 +13,8 @@ import numpy as np
 
 from strudel.algebra.operands import need_deterministic, two_circuits
 from strudel.algebra.products import power_of
+from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.products import MAX_PAIRS, product
 from strudel.circuits.reweigh import given_row, normalized
 from strudel.errors import NoValueError
@@ -32,9 +32,7 @@ IF_EVENT_ZERO = (
 )
 
 
-def condition(
-    p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MAX_PAIRS
-) -> ColumnCircuit:
+def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MAX_PAIRS) -> Circuit:
     """The distribution given evidence or an event, ``p(x | given)``, as a circuit.
 
     Parameters
@@ -84,14 +82,14 @@ def condition(
     if found is not None:
         return found if normalize else replace(found, log_total=log_p)
     if normalize:
-        is_event = is_formula(given) or isinstance(given, Circuit | ColumnCircuit)
+        is_event = is_formula(given) or isinstance(given, BitCircuit | Circuit)
         raise ValueError(IF_EVENT_ZERO if is_event else IF_ZERO)
     return circuit_of(p).nothing()
 
 
-def _given(p: Any, given: Any, max_pairs: int) -> tuple[ColumnCircuit | None, float]:
+def _given(p: Any, given: Any, max_pairs: int) -> tuple[Circuit | None, float]:
     """The circuit given what is known, None if that cannot be; and the log of its probability."""
-    if isinstance(given, Circuit | ColumnCircuit):
+    if isinstance(given, BitCircuit | Circuit):
         circuit, event = two_circuits(p, given, "condition")
         return normalized(product(circuit, _checked(event), max_pairs, "condition"))
     asked = ask(p, given, max_pairs=max_pairs)
@@ -105,7 +103,7 @@ def _given(p: Any, given: Any, max_pairs: int) -> tuple[ColumnCircuit | None, fl
     return found, log_p + asked.log_probability + log_density
 
 
-def _checked(event: ColumnCircuit) -> ColumnCircuit:
+def _checked(event: Circuit) -> Circuit:
     """A circuit that someone gives for an event: its powers all add up to the same."""
     need_deterministic(event, "condition counts every row of an event once")
     totals = [normalized(power_of(event, a))[1] for a in (0.0, 1.0, 2.0)]

@@ -20,7 +20,7 @@ import numpy as np
 from strudel._numba import kernel
 from strudel._types import AnyArray, FloatArray, IntArray, WordArray
 from strudel.algebra.operands import need_single, two_circuits
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.products import MAX_PAIRS, Pairs
 from strudel.data.validation import slices
 
@@ -250,7 +250,7 @@ def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS
 
 def _two_single(
     p: Any, q: Any, query: str, function: str, max_pairs: int
-) -> tuple[ColumnCircuit, ColumnCircuit, Pairs]:
+) -> tuple[Circuit, Circuit, Pairs]:
     """Two deterministic circuits, and their pairs."""
     article = "the" if function == "log" else "a"
     first, second = two_circuits(p, q, query)
@@ -260,7 +260,7 @@ def _two_single(
     return first, second, Pairs(first, second, max_pairs, query)
 
 
-def _check_positive(p: ColumnCircuit, q: ColumnCircuit) -> None:
+def _check_positive(p: Circuit, q: Circuit) -> None:
     for name, circuit in (("p", p), ("q", q)):
         if circuit.log_total == -np.inf:
             raise ValueError(
@@ -273,7 +273,7 @@ def _finite(logs: FloatArray) -> FloatArray:
     return np.where(logs > -np.inf, logs, 0.0)
 
 
-def _less(q: ColumnCircuit, pairs: Pairs) -> FloatArray:
+def _less(q: Circuit, pairs: Pairs) -> FloatArray:
     """Minus the logs of the cells of q."""
     return -_finite(q.leaf_log_p[pairs.cell_q, 0])
 
@@ -281,7 +281,7 @@ def _less(q: ColumnCircuit, pairs: Pairs) -> FloatArray:
 # Up the pairs
 
 
-def _log_inner_product(p: ColumnCircuit, q: ColumnCircuit, query: str, max_pairs: int) -> float:
+def _log_inner_product(p: Circuit, q: Circuit, query: str, max_pairs: int) -> float:
     """The log of the inner product: a sum over pairs of components, over one `Pairs`."""
     pairs = Pairs(p, q, max_pairs, query)
     if not len(pairs):
@@ -299,7 +299,7 @@ def _log_inner_product(p: ColumnCircuit, q: ColumnCircuit, query: str, max_pairs
 
 
 def _expectation(
-    p: ColumnCircuit, c: int, pairs: Pairs, edge_weight: FloatArray, cell_weight: FloatArray
+    p: Circuit, c: int, pairs: Pairs, edge_weight: FloatArray, cell_weight: FloatArray
 ) -> float:
     """The mean, over rows drawn from p, of the weights of the edges and cells of a row, added up.
 
@@ -338,7 +338,7 @@ def _fill_means(
         both[n, 0], both[n, 1] = mass, mean
 
 
-def is_covered(p: ColumnCircuit, pairs: Pairs) -> bool:
+def is_covered(p: Circuit, pairs: Pairs) -> bool:
     """Whether q, which must be deterministic, is positive on every row where `p` is.
 
     A number cannot tell: the rows of p that q lacks may weigh 1e-20. So every edge and cell of p
@@ -356,7 +356,7 @@ def is_covered(p: ColumnCircuit, pairs: Pairs) -> bool:
     return len(each) > 1 and all(_covers(p, pairs, weights, one) for one in each)
 
 
-def _covers(p: ColumnCircuit, pairs: Pairs, weights: WordArray, components: AnyArray) -> bool:
+def _covers(p: Circuit, pairs: Pairs, weights: WordArray, components: AnyArray) -> bool:
     is_edge: AnyArray = np.any(p.edge_log_theta[:, components] > -np.inf, axis=1)
     is_cell: AnyArray = np.any(p.leaf_log_p[:, components] > -np.inf, axis=1)
     edges = weights[: p.n_edges] * is_edge[:, np.newaxis]

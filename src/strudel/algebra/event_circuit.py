@@ -1,6 +1,6 @@
 """Events as circuits over columns, and models given an event, as models again.
 
-In:  a `ColumnCircuit`, and an `Event` over its columns.
+In:  a `Circuit`, and an `Event` over its columns.
 Out: a circuit on its vtree that is 1 where the event holds (`event_circuit`); the model given the
      event (`given_event`), and the log of its probability.
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._types import NONE, AnyArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.finer import with_edges
 from strudel.circuits.fold import Patterns, fold
 from strudel.circuits.products import MAX_PAIRS, product
@@ -29,8 +29,8 @@ from strudel.trees.vtree import Vtree
 
 
 def given_event(
-    circuit: ColumnCircuit, event: Event, max_pairs: int = MAX_PAIRS
-) -> tuple[ColumnCircuit | None, float]:
+    circuit: Circuit, event: Event, max_pairs: int = MAX_PAIRS
+) -> tuple[Circuit | None, float]:
     """The model given an event, and the log of its probability; None if that is zero.
 
     Cells of the model also meet at the bounds of the event.
@@ -42,7 +42,7 @@ def given_event(
     return normalized(product(own, found, max_pairs, "condition"))
 
 
-def at_bounds(circuit: ColumnCircuit, event: Event) -> ColumnCircuit:
+def at_bounds(circuit: Circuit, event: Event) -> Circuit:
     """The same distribution, whose cells also meet at the bounds of an event."""
     edges = {
         place: {end for leaf in leaves for ends in region_of(leaf) for end in ends}
@@ -51,7 +51,7 @@ def at_bounds(circuit: ColumnCircuit, event: Event) -> ColumnCircuit:
     return with_edges(circuit, edges)
 
 
-def event_circuit(circuit: ColumnCircuit, event: Event) -> ColumnCircuit | None:
+def event_circuit(circuit: Circuit, event: Event) -> Circuit | None:
     """The circuit on the model's vtree that is 1 where an event holds, and 0 elsewhere.
 
     Where a bound lies inside a cell, it is the share of the cell. None if nothing fulfils it.
@@ -153,7 +153,7 @@ def _with_bits(vtree: Vtree, first: AnyArray) -> Vtree:
     return Vtree(*arrays)
 
 
-def _over_cells(made: ColumnCircuit, columns: Columns, classes: Classes) -> ColumnCircuit:
+def _over_cells(made: Circuit, columns: Columns, classes: Classes) -> Circuit:
     """The circuit with the cells of columns for classes of their values."""
     logs = []
     for place, column in enumerate(columns):
@@ -164,7 +164,7 @@ def _over_cells(made: ColumnCircuit, columns: Columns, classes: Classes) -> Colu
         with np.errstate(divide="ignore"):
             cells = np.log(np.exp(made.leaf_table(place)[:, :, 0]) @ weights)
         logs.append(cells.reshape(-1, 1))
-    return ColumnCircuit(
+    return Circuit(
         columns,
         made.vtree,
         made.leaf_column,

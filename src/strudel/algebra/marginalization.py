@@ -19,9 +19,9 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.algebra.operands import one_circuit
-from strudel.circuits.circuit import starts
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import (
+from strudel.circuits.bit_circuit import starts
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.properties import (
     as_deterministic_as,
     made_deterministic,
     why_not_deterministic,
@@ -41,7 +41,7 @@ BLOCK_TERMS = 2**21  # of products of weights, added up together
 
 def marginalize(
     p: Any, keep: Any, *, normalize: bool = False, max_edges: int = MAX_EDGES
-) -> ColumnCircuit:
+) -> Circuit:
     """The distribution of some columns, the others summed out, as a circuit.
 
     Parameters
@@ -88,9 +88,7 @@ def marginalize(
     return replace(found, log_total=0.0) if normalize else found
 
 
-def without_others(
-    circuit: ColumnCircuit, kept: Sequence[int], max_edges: int = MAX_EDGES
-) -> ColumnCircuit:
+def without_others(circuit: Circuit, kept: Sequence[int], max_edges: int = MAX_EDGES) -> Circuit:
     """The same distribution of some columns, with as many components."""
     smaller = restrict_vtree(circuit.vtree, kept)
     vtree, mixing = smaller.vtree, _Mixing(circuit, smaller, max_edges)
@@ -114,7 +112,7 @@ def without_others(
         ),
     )
     with np.errstate(divide="ignore"):
-        made = ColumnCircuit(
+        made = Circuit(
             own,
             vtree,
             np.repeat(np.arange(len(kept)), [len(own) for own, _ in leaves]),
@@ -151,7 +149,7 @@ class _Mixing:
     at the top of these is a sum of nodes at the bottom.
     """
 
-    def __init__(self, circuit: ColumnCircuit, smaller: Restriction, max_edges: int) -> None:
+    def __init__(self, circuit: Circuit, smaller: Restriction, max_edges: int) -> None:
         self.circuit, self.smaller, self.max_edges = circuit, smaller, max_edges
         self.theta = np.exp(circuit.edge_log_theta)
         vtree = circuit.vtree
@@ -240,7 +238,7 @@ def _ends(last: AnyArray, n_terms: int) -> AnyArray:
     return ends[(ends > 0) & (ends < len(last))]
 
 
-def _table_size(circuit: ColumnCircuit) -> float:
+def _table_size(circuit: Circuit) -> float:
     """How many edges a table of all states has; infinite where it cannot stand for the circuit."""
     vtree, n_columns = circuit.vtree, len(circuit.columns)
     says_more = circuit.n_components > 1 and circuit.known is not None
@@ -252,7 +250,7 @@ def _table_size(circuit: ColumnCircuit) -> float:
     return float(np.exp(ends[last] - ends[first])[vtree.node_var == NONE].sum())
 
 
-def _as_table(circuit: ColumnCircuit) -> ColumnCircuit:
+def _as_table(circuit: Circuit) -> Circuit:
     """The same distribution as a sum over all states: a leaf per cell, a sum per state below."""
     vtree, columns = circuit.vtree, circuit.columns
     sizes = [column.n_cells for column in columns]
@@ -278,7 +276,7 @@ def _as_table(circuit: ColumnCircuit) -> ColumnCircuit:
     log_theta[-n_states:, 0] = logs.transpose(vtree.order).ravel()
     with np.errstate(divide="ignore"):
         cells = [np.log(np.eye(size)).ravel() for size in sizes]
-    made = ColumnCircuit(
+    made = Circuit(
         columns,
         vtree,
         np.repeat(np.arange(len(sizes)), sizes),

@@ -1,7 +1,7 @@
 """What the algebra takes: circuits over the same columns, on one vtree.
 
 In:  circuits or fitted estimators.
-Out: `ColumnCircuit`s whose columns have the same cells, or an error that says what they lack.
+Out: `Circuit`s whose columns have the same cells, or an error that says what they lack.
 
 Sums over rows of products split into sums over pairs of components, so mixtures take part in them.
 Logs and powers of a mixture do not: `need_single` says so.
@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 
 from strudel._names import names_of, quote
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.finer import with_edges
+from strudel.circuits.properties import why_not_deterministic
 from strudel.errors import CircuitPropertyError
 from strudel.queries.given import circuit_of
 from strudel.tables.column import Column
 
 
-def one_circuit(p: Any) -> ColumnCircuit:
+def one_circuit(p: Any) -> Circuit:
     """The circuit of a model, without components of weight zero."""
     circuit = circuit_of(p)
     counts = circuit.log_weight > -np.inf
     return circuit if counts.all() else circuit.components(counts)
 
 
-def two_circuits(p: Any, q: Any, query: str) -> tuple[ColumnCircuit, ColumnCircuit]:
+def two_circuits(p: Any, q: Any, query: str) -> tuple[Circuit, Circuit]:
     """Two circuits on one vtree, over the same cells: they meet where those of either do."""
     first, second = one_circuit(p), one_circuit(q)
     mine, theirs = first.columns, second.columns
@@ -75,7 +75,7 @@ def _ends(column: Column) -> set[float]:
     return {*column.edges, *(end for ends in column.region for end in ends if np.isfinite(end))}
 
 
-def need_single(circuit: ColumnCircuit, what: str, function: str, hint: str = "") -> None:
+def need_single(circuit: Circuit, what: str, function: str, hint: str = "") -> None:
     """Raise `CircuitPropertyError` unless it is one deterministic circuit.
 
     `what` is done to it, for example "power takes a power of p", and `function`, "log" or "power",
@@ -90,7 +90,7 @@ def need_single(circuit: ColumnCircuit, what: str, function: str, hint: str = ""
     need_deterministic(circuit, what, hint)
 
 
-def need_deterministic(circuit: ColumnCircuit, what: str, hint: str = "") -> None:
+def need_deterministic(circuit: Circuit, what: str, hint: str = "") -> None:
     """Raise `CircuitPropertyError` if `what` is done to a circuit that is not deterministic."""
     reason = why_not_deterministic(circuit)
     if reason is not None:

@@ -17,15 +17,13 @@ import numpy as np
 from strudel._types import FloatArray
 from strudel.algebra.divergences import is_covered
 from strudel.algebra.operands import need_single, one_circuit, two_circuits
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import as_deterministic_as
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.products import MAX_PAIRS, Pairs, product
+from strudel.circuits.properties import as_deterministic_as
 from strudel.circuits.reweigh import normalized
 
 
-def multiply(
-    p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS
-) -> ColumnCircuit:
+def multiply(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS) -> Circuit:
     """The product ``p(x) q(x)`` as a circuit.
 
     Parameters
@@ -66,7 +64,7 @@ def multiply(
     )
 
 
-def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS) -> ColumnCircuit:
+def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS) -> Circuit:
     """The quotient ``p(x) / q(x)`` as a circuit, zero where `p` is zero.
 
     Parameters
@@ -113,7 +111,7 @@ def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIR
     )
 
 
-def power(p: Any, a: float, *, normalize: bool = False) -> ColumnCircuit:
+def power(p: Any, a: float, *, normalize: bool = False) -> Circuit:
     """The power ``p(x) ** a`` as a circuit, zero where `p` is zero.
 
     Parameters
@@ -151,7 +149,7 @@ def power(p: Any, a: float, *, normalize: bool = False) -> ColumnCircuit:
     )
 
 
-def power_of(circuit: ColumnCircuit, a: float) -> ColumnCircuit:
+def power_of(circuit: Circuit, a: float) -> Circuit:
     """The power of one deterministic circuit, not normalised."""
 
     def scaled(logs: FloatArray) -> FloatArray:
@@ -167,7 +165,7 @@ def power_of(circuit: ColumnCircuit, a: float) -> ColumnCircuit:
     return as_deterministic_as(made, circuit)
 
 
-def _result(made: ColumnCircuit, normalize: bool, if_zero: str) -> ColumnCircuit:
+def _result(made: Circuit, normalize: bool, if_zero: str) -> Circuit:
     """The circuit with its total in `log_total`, or normalised; if it cannot be, that raises."""
     found, log_total = normalized(made)
     if found is not None:

@@ -1,4 +1,4 @@
-"""A tree and a vtree -> `Circuit`, its properties and the passes over it; mixtures of circuits.
+"""A tree and a vtree -> `BitCircuit`, its properties and the passes over it; mixtures of circuits.
 
 Reading order: `circuit`, `builder`, `compile`, `examples`, `properties` (with `scopes`,
 `determinism` and `overlap_search`), `flows`, `evaluate`; then `mixture` and

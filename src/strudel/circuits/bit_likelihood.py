@@ -1,6 +1,6 @@
 """Likelihood of rows of 0 and 1: one flow per row serves all components.
 
-In:  a `Circuit` or a `Mixture` over 0/1 variables, and rows, in which NaN is unknown.
+In:  a `BitCircuit` or a `BitMixture` over 0/1 variables, and rows, in which NaN is unknown.
 Out: log-likelihoods per row, or per row and component; the posterior of the components, and
      log-probabilities of rows together with the class that components or variables stand for.
 
@@ -19,6 +19,14 @@ import numpy as np
 
 from strudel._numba import in_threads, kernel, lowest_bit, popcount
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
+from strudel.circuits.bit_circuit import Edges
+from strudel.circuits.bit_flows import (
+    BLOCK_WORDS,
+    flow_block,
+    flow_log_likelihood,
+    raise_if_ambiguous,
+)
+from strudel.circuits.bit_mixture import BitMixture, Model, as_mixture, structure_of
 from strudel.circuits.bit_probabilities import (
     component_log_probabilities,
     log_mean,
@@ -26,11 +34,8 @@ from strudel.circuits.bit_probabilities import (
     posterior,
     rows_at_a_time,
 )
-from strudel.circuits.circuit import Edges
-from strudel.circuits.flows import BLOCK_WORDS, flow_block, flow_log_likelihood, raise_if_ambiguous
-from strudel.circuits.mixture import Mixture, Model, as_mixture, structure_of
+from strudel.circuits.bit_properties import check_properties
 from strudel.circuits.passes import UNKNOWN, encode
-from strudel.circuits.properties import check_properties
 from strudel.circuits.walks import raise_if_impossible
 from strudel.data.bits import pack_columns
 from strudel.data.validation import slices
@@ -66,7 +71,7 @@ def _log_likelihood_of_complete(model: Model, table: ByteArray, device: Any) -> 
             from strudel.circuits.on_device.bit_rows import log_likelihood_on  # late: needs torch
 
             return log_likelihood_on(device, as_mixture(model), table)
-        if isinstance(model, Mixture):
+        if isinstance(model, BitMixture):
             return mixture_flow_log_likelihood(model, table)
         log_p = np.empty(len(table))
         for rows in slices(len(table), max(512, BLOCK_CELLS // model.n_vars)):
@@ -86,7 +91,7 @@ def rows_responsibilities(model: Model, rows: FloatArray) -> FloatArray:
     return weight
 
 
-def component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
+def component_logs(mixture: BitMixture, codes: AnyArray) -> FloatArray:
     """Log-probabilities `(n_rows, n_components)`; by flows for complete rows, if any."""
     is_open = np.any(codes == UNKNOWN, axis=1)
     log_p = np.empty((len(codes), mixture.n_components))
@@ -100,21 +105,21 @@ def component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
     return log_p
 
 
-def component_flow_logs(mixture: Mixture, rows: ByteArray) -> FloatArray:
+def component_flow_logs(mixture: BitMixture, rows: ByteArray) -> FloatArray:
     """Log-likelihoods `(n_rows, n_components)` by flows, without the weights of the components."""
     log_p = np.empty((len(rows), mixture.n_components))
     _gather(mixture, rows, log_p, np.empty(0))
     return log_p
 
 
-def mixture_flow_log_likelihood(mixture: Mixture, rows: ByteArray) -> FloatArray:
+def mixture_flow_log_likelihood(mixture: BitMixture, rows: ByteArray) -> FloatArray:
     """Log-likelihoods `(n_rows,)` under the mixture by flows."""
     total = np.empty(len(rows))
     _gather(mixture, rows, np.empty((0, 0)), total)
     return total
 
 
-def _gather(mixture: Mixture, rows: ByteArray, log_p: FloatArray, total: FloatArray) -> None:
+def _gather(mixture: BitMixture, rows: ByteArray, log_p: FloatArray, total: FloatArray) -> None:
     """Fill the output that is not empty."""
     circuit = mixture.structure
     check_properties(circuit, "shared flows", "in_normal_form")
@@ -273,7 +278,7 @@ def _log_weighted_sum(part: FloatArray, log_weight: FloatArray) -> float:
     return top + np.log(rest)
 
 
-def class_logs(mixture: Mixture, component_class: IntArray, rows: FloatArray) -> FloatArray:
+def class_logs(mixture: BitMixture, component_class: IntArray, rows: FloatArray) -> FloatArray:
     """Log P(known values of a row, class), `(n_rows, n_classes)`.
 
     Every component has a class in `component_class`: 0, 1, ..., in this order.
@@ -288,7 +293,7 @@ def class_logs(mixture: Mixture, component_class: IntArray, rows: FloatArray) ->
     return logs
 
 
-def class_logs_of_joint(mixture: Mixture, codewords: ByteArray, rows: FloatArray) -> FloatArray:
+def class_logs_of_joint(mixture: BitMixture, codewords: ByteArray, rows: FloatArray) -> FloatArray:
     """The same where the last variables are the class, whose values are `codewords`.
 
     Rows hold the other variables: 0, 1 and NaN.

@@ -1,6 +1,6 @@
 """Log-probabilities of partly observed rows, and of every literal given them.
 
-In:  a `Circuit` or a `Mixture`, smooth and decomposable, and evidence.
+In:  a `BitCircuit` or a `BitMixture`, smooth and decomposable, and evidence.
 Out: log-probabilities of rows, or of rows under each component; the posterior of the components;
      the probability that each variable is 1, given each row.
 
@@ -16,8 +16,9 @@ import numpy as np
 
 from strudel._numba import in_threads, kernel, soonest
 from strudel._types import AnyArray, FloatArray
+from strudel.circuits.bit_mixture import Model, Part, log_weights_of, part_of
+from strudel.circuits.bit_properties import check_properties
 from strudel.circuits.evaluate import evaluate_edges
-from strudel.circuits.mixture import Model, Part, log_weights_of, part_of
 from strudel.circuits.passes import (
     LANES,
     UNKNOWN,
@@ -32,7 +33,6 @@ from strudel.circuits.passes import (
     set_literals,
     working_memory,
 )
-from strudel.circuits.properties import check_properties
 from strudel.data.validation import slices
 
 BLOCK_CELLS = 2**22  # per row and component, made at a time

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from strudel._types import NONE, FloatArray, IntArray
-from strudel.circuits.circuit import Circuit, starts
+from strudel.circuits.bit_circuit import BitCircuit, starts
 from strudel.trees.vtree import Vtree
 
 Edge: TypeAlias = tuple[int, int, float]  # left child, right child, log of the parameter
@@ -30,7 +30,7 @@ class CircuitBuilder:
     >>> one, zero = builder.literal(0, 1), builder.literal(0, 0)
     >>> root = builder.add_sum([(one, often, 0.3), (zero, rarely, 0.7)])
     >>> builder.build(root)
-    Circuit(n_vars=2, n_nodes=7, n_edges=6)
+    BitCircuit(n_vars=2, n_nodes=7, n_edges=6)
     """
 
     def __init__(self, vtree: Vtree, feature_names: Sequence[str] | None = None) -> None:
@@ -113,7 +113,7 @@ class CircuitBuilder:
         self.edges += [(node, *edge) for edge in edges]
         return node
 
-    def build(self, root: int | None = None) -> Circuit:
+    def build(self, root: int | None = None) -> BitCircuit:
         """Freeze what `root` (the last node by default) reaches."""
         columns = zip(*self.edges, strict=True) if self.edges else [[]] * 4
         parent, left, right, log_theta = map(np.array, columns)
@@ -138,8 +138,8 @@ def assemble(
     edge_log_theta: FloatArray,
     root: int,
     feature_names: tuple[str, ...] | None = None,
-) -> Circuit:
-    """Make a `Circuit` of the nodes that `root` reaches, given edges in any order of parents.
+) -> BitCircuit:
+    """Make a `BitCircuit` of the nodes that `root` reaches, given edges in any order of parents.
 
     Edges of one parent keep their order. Nodes are sorted by vtree node and number, which puts
     children first because vtree children come before their parents.
@@ -167,7 +167,7 @@ def assemble(
 
     kept = np.flatnonzero(reached[edge_parent])
     kept = kept[np.argsort(number[edge_parent[kept]], kind="stable")]
-    return Circuit(
+    return BitCircuit(
         vtree=vtree,
         node_vtree=np.concatenate([node_vtree[:n_literals], node_vtree[sums]]),
         node_edges=starts(number[edge_parent[kept]], n_literals + len(sums)),

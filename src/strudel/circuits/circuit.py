@@ -1,267 +1,236 @@
-"""Circuits: probabilistic circuits in one normal form, as flat arrays.
+"""Circuits over the columns of a table: leaves are tables, parameters have one axis per component.
 
-Every inner vtree node owns sum nodes. A sum is a list of *edges*; an edge is a weighted product of
-a left child, normalised for the left vtree child, and a right child, normalised for the right one.
-At a vtree leaf there are the two literals of its variable, and sums over both. This is the form of
-a PSDD.
+A leaf holds, for each cell of its column, the log of a probability. A sum lies at an inner vtree
+node and is a list of *edges*; an edge is a weighted product of a left child, which lies at the left
+vtree child, and a right child. One component is a circuit as the paper has it; several of them are
+its mixture on one structure, whose root chooses among them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from strudel._display import Shown
-from strudel._types import NONE, FloatArray, IntArray
-from strudel.tables.table_code import CodedNames, TableCode, code_of
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.bit_circuit import LARGEST_LOG, starts
+from strudel.circuits.bit_mixture import WEIGHT_TOLERANCE
+from strudel.tables.schema import Columns
 from strudel.trees.vtree import Vtree
-
-LARGEST_LOG = 1e100  # of a parameter: sums of as many as fit into memory stay finite
-
-
-class Edges(NamedTuple):
-    """The edges of all nodes of a structure, as kernels take them."""
-
-    node_edges: IntArray  # (n_nodes + 1,) edges of n are node_edges[n]:node_edges[n + 1]
-    edge_left: IntArray  # (n_edges,) left child; the literal itself at a vtree leaf
-    edge_right: IntArray  # (n_edges,) right child; NONE at a vtree leaf
 
 
 @dataclass(frozen=True, eq=False)
 class Circuit(Shown):
-    """A probabilistic circuit over 0/1 variables.
+    """A probabilistic circuit over the columns of a table.
 
-    Node ``2 * v + value`` is the literal `X_v = value`, all literals come first, children come
-    before parents, and the last node is the root. A product has no node of its own: it is one row
-    of the edge arrays.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> figure_1_circuit()
-    Circuit(n_vars=4, n_nodes=17, n_edges=16)
+    Nodes are numbered from the leaves, by their columns, to the sums, by their vtree nodes; so
+    children come before parents, and the last node is the root.
     """
 
-    vtree: Vtree
-    node_vtree: IntArray  # (n_nodes,) vtree node the node is normalised for
-    node_edges: IntArray  # (n_nodes + 1,) edges of n are node_edges[n]:node_edges[n + 1]
-    edge_left: IntArray  # (n_edges,) left child; the literal itself at a vtree leaf
-    edge_right: IntArray  # (n_edges,) right child; NONE at a vtree leaf
-    edge_log_theta: FloatArray  # (n_edges,) natural log of the parameter
-    feature_names: tuple[str, ...] | None = None  # one per variable
+    columns: Columns
+    vtree: Vtree  # over the places of the columns
+    leaf_column: IntArray  # (n_leaves,) the place of each leaf's column, in order
+    leaf_log_p: FloatArray  # (n_leaf_cells, k) the cells of the leaves, one leaf after another
+    sum_vtree: IntArray  # (n_sums,) the vtree node of each sum, in order
+    sum_edges: IntArray  # (n_sums + 1,) edges of sum s are sum_edges[s]:sum_edges[s + 1]
+    edge_left: IntArray  # (n_edges,) a node, leaf or sum
+    edge_right: IntArray  # (n_edges,)
+    edge_log_theta: FloatArray  # (n_edges, k)
+    log_weight: FloatArray  # (k,) of the components
+    known: FloatArray | None = None  # (n_columns, k) share of a component's rows with a value
+    log_total: float = 0.0  # what it adds up to; its sums and leaves add up to one
 
     def __post_init__(self) -> None:
+        for name in ("leaf_column", "sum_vtree", "sum_edges", "edge_left", "edge_right"):
+            _set(self, name, np.int32)
+        for name in ("leaf_log_p", "edge_log_theta", "log_weight", "known"):
+            if getattr(self, name) is not None:
+                _set(self, name, np.float64)
         problem = why_not_well_formed(self)
         if problem is not None:
             raise ValueError(f"These arrays are not a circuit: {problem}.")
-        for array in (
-            self.node_vtree,
-            self.node_edges,
-            self.edge_left,
-            self.edge_right,
-            self.edge_log_theta,
-        ):
-            array.flags.writeable = False
 
     @property
-    def n_vars(self) -> int:
-        """Number of variables."""
-        return self.vtree.n_vars
+    def n_components(self) -> int:
+        """Number of components."""
+        return len(self.log_weight)
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return len(self.leaf_column)
 
     @property
     def n_nodes(self) -> int:
-        """Number of literals and sum nodes."""
-        return len(self.node_vtree)
+        """Number of leaves and sums."""
+        return self.n_leaves + len(self.sum_vtree)
 
     @property
     def n_edges(self) -> int:
-        """Number of edges out of sum nodes, each to one product (at a leaf, to one literal)."""
+        """Number of edges out of sums."""
         return len(self.edge_left)
+
+    @cached_property
+    def _n_choices(self) -> tuple[int, int]:
+        """Edges as the paper has them, and those with a choice: leaves are sums over cells."""
+        is_cell = np.any(self.leaf_log_p > -np.inf, axis=1)
+        n_cells = np.add.reduceat(is_cell, self.leaf_first[:-1])
+        widths = np.concatenate([n_cells[n_cells > 1], np.diff(self.sum_edges)])
+        return int(widths.sum()), int(widths[widths > 1].sum())
+
+    @property
+    def size(self) -> int:
+        """Number of edges as the paper counts: a leaf with several possible cells is a sum."""
+        return self._n_choices[0]
 
     @property
     def n_parameters(self) -> int:
-        """Number of edges that carry a choice: those of sums with at least two edges."""
-        width = np.diff(self.node_edges)
-        return int(width[width > 1].sum())
+        """Edges of sums with several, as `size` counts them, and weights of several components."""
+        n_weights = self.n_components if self.n_components > 1 else 0
+        return n_weights + self.n_components * self._n_choices[1]
 
     @property
     def root(self) -> int:
         """The last node."""
         return self.n_nodes - 1
 
-    @property
-    def edges(self) -> Edges:
-        """The edges of all nodes."""
-        return Edges(self.node_edges, self.edge_left, self.edge_right)
+    @cached_property
+    def leaf_first(self) -> IntArray:
+        """Cells of leaf l are rows ``leaf_first[l]:leaf_first[l + 1]`` of `leaf_log_p`."""
+        widths = np.array([column.n_cells for column in self.columns])[self.leaf_column]
+        return np.concatenate([[0], np.cumsum(widths)]).astype(np.int32)
 
     @cached_property
-    def edge_parent(self) -> IntArray:
-        """The sum node every edge leaves."""
-        return np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(self.node_edges))
+    def column_leaves(self) -> IntArray:
+        """Leaves of column c are ``column_leaves[c]:column_leaves[c + 1]``."""
+        return starts(self.leaf_column, len(self.columns))
 
     @cached_property
-    def depth(self) -> int:
-        """Number of edges on the longest path from the root down to a literal."""
-        height = np.zeros(self.n_nodes, dtype=np.int64)
-        parent = self.edge_parent
-        for v in range(self.vtree.n_nodes):  # all edges of one at once: their children lie below
-            edges = self.vtree_edges(v)
-            if len(edges):
-                right = np.maximum(self.edge_right[edges], 0)
-                below = np.maximum(
-                    height[self.edge_left[edges]], height[right] * (self.edge_right[edges] != NONE)
-                )
-                np.maximum.at(height, parent[edges], below + 1)
-        return int(height[self.root])
-
-    def vtree_edges(self, v: int) -> IntArray:
-        """The edges of all sums at vtree node `v`."""
-        first, edges = self._edges_by_vtree
-        return edges[first[v] : first[v + 1]]
+    def vtree_sums(self) -> IntArray:
+        """Sums of vtree node v are ``vtree_sums[v]:vtree_sums[v + 1]``."""
+        return starts(self.sum_vtree, self.vtree.n_nodes)
 
     @cached_property
-    def _edges_by_vtree(self) -> tuple[IntArray, IntArray]:
-        edge_vtree = self.node_vtree[self.edge_parent]
-        edges = np.argsort(edge_vtree, kind="stable").astype(np.int32)
-        return starts(edge_vtree, self.vtree.n_nodes), edges
+    def node_edges(self) -> IntArray:
+        """Edges of node n are ``node_edges[n]:node_edges[n + 1]``; a leaf has none."""
+        return np.concatenate([np.zeros(self.n_leaves, dtype=np.int32), self.sum_edges])
 
     @cached_property
-    def sums_by_vtree(self) -> tuple[IntArray, IntArray]:
-        """Sums of vtree node `v` are `nodes[first[v]:first[v + 1]]`."""
-        sums = np.arange(2 * self.n_vars, self.n_nodes, dtype=np.int32)
-        place = self.node_vtree[sums]
-        if np.any(np.diff(place) < 0):  # only in circuits built by hand
-            sums = sums[np.argsort(place, kind="stable")]
-        return starts(place, self.vtree.n_nodes), sums
-
-    @property
-    def theta(self) -> FloatArray:
-        """The parameters themselves, not their logs."""
-        return np.exp(self.edge_log_theta)
-
-    def with_parameters(self, edge_log_theta: FloatArray) -> Circuit:
-        """The same structure with other parameters."""
-        made = replace(self, edge_log_theta=np.array(edge_log_theta, dtype=np.float64))
-        return made.made_deterministic() if self.is_known_deterministic else made
-
-    def with_names(self, feature_names: tuple[str, ...] | None) -> Circuit:
-        """The same circuit with other feature names; a code stays."""
-        if self.table_code is not None and code_of(feature_names) is None:
-            feature_names = CodedNames(self.table_code, feature_names)
-        made = replace(self, feature_names=feature_names)
-        return made.made_deterministic() if self.is_known_deterministic else made
-
-    @property
-    def table_code(self) -> TableCode | None:
-        """How the columns of a table became the variables, if they did."""
-        return code_of(self.feature_names)
-
-    def with_table_code(self, code: TableCode | None) -> Circuit:
-        """The same circuit, which answers in the columns of a table; None for its variables."""
-        names = None if self.feature_names is None else tuple(self.feature_names)
-        if code is not None and code.n_vars != self.n_vars:
-            raise ValueError(
-                f"The code has {code.n_vars} variables, but the circuit has {self.n_vars}."
-            )
-        made = object.__new__(Circuit)
-        made.__dict__.update(self.__dict__)  # the same arrays, and what is known of them by now
-        made.__dict__.pop("_folded", None)  # but for what it is over other columns
-        made.__dict__["feature_names"] = names if code is None else CodedNames(code)
-        return made
+    def edge_sum(self) -> IntArray:
+        """The sum that every edge leaves."""
+        return np.repeat(np.arange(len(self.sum_vtree), dtype=np.int32), np.diff(self.sum_edges))
 
     @cached_property
-    def is_smooth(self) -> bool:
-        """Whether all children of every sum are about the same variables."""
-        return self.is_in_normal_form or _properties().why_not_smooth(self) is None
+    def node_vtree(self) -> IntArray:
+        """The vtree node of every node."""
+        return np.concatenate([self.vtree.var_leaf[self.leaf_column], self.sum_vtree])
 
-    @cached_property
-    def is_decomposable(self) -> bool:
-        """Whether the two children of every product share no variable."""
-        return self.is_in_normal_form or _properties().why_not_decomposable(self) is None
+    def leaf_table(self, place: int) -> FloatArray:
+        """The log-probabilities `(n_leaves, n_cells, k)` of the leaves of one column."""
+        first, last = self.column_leaves[place : place + 2]
+        rows = self.leaf_log_p[self.leaf_first[first] : self.leaf_first[last]]
+        return rows.reshape(last - first, -1, self.n_components)
 
-    @cached_property
-    def is_structured_decomposable(self) -> bool:
-        """Whether every product splits its variables as the vtree does."""
-        return self.is_in_normal_form or _properties().why_not_structured_decomposable(self) is None
+    def components(self, kept: AnyArray) -> Circuit:
+        """Some of the components, in proportion to their weights."""
+        log_weight = self.log_weight[kept]
+        return replace(
+            self,
+            leaf_log_p=self.leaf_log_p[:, kept],
+            edge_log_theta=self.edge_log_theta[:, kept],
+            log_weight=log_weight - np.logaddexp.reduce(log_weight),
+            known=None if self.known is None else self.known[:, kept],
+        )
 
-    @cached_property
-    def is_in_normal_form(self) -> bool:
-        """Whether every node lies at its vtree node, with its children on the proper sides."""
-        return _properties().why_not_in_normal_form(self) is None
+    def with_weights(self, log_weight: FloatArray) -> Circuit:
+        """The same components with other weights; those without any are left out."""
+        made = replace(self, log_weight=log_weight - np.logaddexp.reduce(log_weight))
+        is_left = log_weight > -np.inf
+        return made if is_left.all() else made.components(is_left)
 
-    @cached_property
-    def is_deterministic(self) -> bool:
-        """Whether no row satisfies two edges of one sum."""
-        return _properties().why_not_deterministic(self) is None
+    def nothing(self) -> Circuit:
+        """A circuit over the same columns that is zero everywhere."""
+        return replace(self, leaf_log_p=np.full_like(self.leaf_log_p, -np.inf), log_total=-np.inf)
 
-    @property
-    def is_known_deterministic(self) -> bool:
-        """Whether it was found to be, or is by the way it was made."""
-        return self.__dict__.get("is_deterministic", False)
+    def with_columns(self, columns: Columns) -> Circuit:
+        """The same circuit over columns that have as many cells."""
+        return replace(self, columns=columns)
 
-    def made_deterministic(self) -> Circuit:
-        """Itself, where its maker knows that it is deterministic: nobody needs to check."""
-        self.__dict__["is_deterministic"] = True
-        return self
+    def from_torch(self, module: Any) -> Circuit:
+        """The circuit with the parameters of a module that `to_torch` made of it."""
+        found: Circuit = module.to_model_of(self)
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by making the circuit again, so that its arrays are checked and stay read-only."""
+        """Without what was made for questions."""
         return Circuit, tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
-        return f"Circuit(n_vars={self.n_vars}, n_nodes={self.n_nodes}, n_edges={self.n_edges})"
+        return (
+            f"Circuit(n_components={self.n_components}, n_columns={len(self.columns)}, "
+            f"n_nodes={self.n_nodes}, n_edges={self.n_edges})"
+        )
 
 
-def starts(owner: IntArray, n_owners: int) -> IntArray:
-    """Where each owner's items start when items are sorted by owner, and where the last end."""
-    first = np.zeros(n_owners + 1, dtype=np.int32)
-    np.cumsum(np.bincount(owner, minlength=n_owners), out=first[1:])
-    return first
-
-
-def _properties() -> Any:
-    """Imported late: `properties` is written in terms of `Circuit`."""
-    from strudel.circuits import properties
-
-    return properties
+def _set(circuit: Circuit, name: str, dtype: type) -> None:
+    """Keep an array that no other code can change."""
+    own: AnyArray = np.ascontiguousarray(getattr(circuit, name), dtype=dtype)
+    if own.flags.writeable:
+        own = own.copy() if own is getattr(circuit, name) else own
+        own.flags.writeable = False
+    object.__setattr__(circuit, name, own)
 
 
 def why_not_well_formed(circuit: Circuit) -> str | None:
-    """Why the arrays do not fit together, or None.
-
-    Says nothing of smoothness, decomposability or determinism: see `properties`.
-    """
-    n_vars, n_nodes, n_edges = circuit.n_vars, len(circuit.node_vtree), len(circuit.edge_left)
-    node_edges = circuit.node_edges
-    if not len(circuit.edge_right) == len(circuit.edge_log_theta) == n_edges:
-        return "the edge arrays differ in length"
-    if len(node_edges) != n_nodes + 1 or node_edges[0] != 0 or node_edges[-1] != n_edges:
-        return "node_edges must start at 0, end at n_edges and have n_nodes + 1 entries"
-    if np.any(node_edges[1:] < node_edges[:-1]):  # a difference could overflow
-        return "node_edges must not decrease"
-    if n_nodes < 2 * n_vars + 1 and not (n_vars == 1 and n_nodes == 2):
-        return (
-            f"{n_vars} variables need {2 * n_vars} literals and a root, but {n_nodes} nodes exist"
-        )
-    if np.any(node_edges[: 2 * n_vars + 1] != 0):
-        return "a literal must not have edges"
-    empty = np.flatnonzero(np.diff(node_edges[2 * n_vars :]) == 0)
-    if len(empty):
-        return f"sum node {2 * n_vars + empty[0]} has no edges"
-    if np.any((circuit.node_vtree < 0) | (circuit.node_vtree >= circuit.vtree.n_nodes)):
-        return "node_vtree points outside the vtree"
-    if not np.array_equal(circuit.node_vtree[: 2 * n_vars], np.repeat(circuit.vtree.var_leaf, 2)):
-        return "node 2 * v + value must be a literal at the leaf of variable v"
-    parent = np.repeat(np.arange(n_nodes), np.diff(node_edges))
-    if np.any((circuit.edge_left < 0) | (circuit.edge_left >= parent)):
-        return "the left child of every edge must come before its parent"
-    if np.any((circuit.edge_right < NONE) | (circuit.edge_right >= parent)):
-        return "the right child of every edge must be NONE or come before its parent"
-    if not np.all(circuit.edge_log_theta <= LARGEST_LOG):  # nan is not, either
-        return f"log-parameters must be numbers up to {LARGEST_LOG:g}, or -inf"
-    if circuit.feature_names is not None and len(circuit.feature_names) != n_vars:
-        return f"there are {len(circuit.feature_names)} feature names for {n_vars} variables"
+    """Why the arrays do not fit together, or None."""
+    k, n_columns, vtree = circuit.n_components, len(circuit.columns), circuit.vtree
+    if circuit.log_weight.ndim != 1 or k == 0:
+        return "there must be one weight per component, and at least one component"
+    for name in ("leaf_log_p", "edge_log_theta", "log_weight"):
+        if not np.all(getattr(circuit, name) <= LARGEST_LOG):  # NaN is not, either
+            return f"logs of parameters must be numbers up to {LARGEST_LOG:g}, or -inf"
+    total = float(np.exp(circuit.log_weight).sum())
+    if not abs(total - 1.0) <= WEIGHT_TOLERANCE * k:
+        return f"the weights add up to {total:g} instead of 1"
+    if vtree.n_vars != n_columns:
+        return f"the vtree has {vtree.n_vars} leaves for {n_columns} columns"
+    leaf, sums = circuit.leaf_column, circuit.sum_vtree
+    if len(leaf) == 0 or np.any((leaf < 0) | (leaf >= n_columns)) or np.any(np.diff(leaf) < 0):
+        return "leaves must be about columns, in their order"
+    if circuit.leaf_log_p.shape != (circuit.leaf_first[-1], k):
+        return f"leaves must have shape ({circuit.leaf_first[-1]}, {k})"
+    n_sums, n_edges = len(sums), circuit.n_edges
+    if np.any((sums < 0) | (sums >= vtree.n_nodes)) or np.any(np.diff(sums) < 0):
+        return "sums must lie at vtree nodes, in their order"
+    if n_sums and np.any(vtree.node_var[sums] != NONE):
+        return "sums must lie at inner vtree nodes"
+    ends = circuit.sum_edges
+    if (
+        len(ends) != n_sums + 1
+        or ends[0] != 0
+        or ends[-1] != n_edges
+        or np.any(ends[1:] <= ends[:-1])
+    ):
+        return "every sum must have edges, and every edge a sum"
+    if circuit.edge_log_theta.shape != (n_edges, k) or len(circuit.edge_right) != n_edges:
+        return f"the edge arrays must have {n_edges} entries, parameters one per component"
+    if circuit.node_vtree[-1] != vtree.root:
+        return "the last node must lie at the root of the vtree"
+    place = sums[circuit.edge_sum]
+    for child, side in (
+        (circuit.edge_left, vtree.node_left),
+        (circuit.edge_right, vtree.node_right),
+    ):
+        if np.any((child < 0) | (child >= circuit.n_nodes)):
+            return "children must be nodes"
+        if np.any(circuit.node_vtree[child] != side[place]):
+            return "the children of every edge must lie at the children of its vtree node"
+    known = circuit.known
+    if known is not None and known.shape != (n_columns, k):
+        return "there must be a share of known values per column and component"
+    if known is not None and not np.all((known >= 0.0) & (known <= 1.0)):
+        return "shares of known values must be between 0 and 1"
     return None

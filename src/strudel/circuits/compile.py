@@ -2,7 +2,7 @@
 
 In:  a `ChowLiuTree` and a `Vtree` that fits it; or a vtree and one probability per variable; or a
      `ColumnTree` and a vtree in which the variables of a column form a subtree.
-Out: a `Circuit` of size linear in the number of variables.
+Out: a `BitCircuit` of size linear in the number of variables.
 
 Of columns, a code is a conjunction of literals below its column's vtree node; codes share what they
 agree on, and impossible ones have no way through. For every value of its parent a column has one
@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._types import NONE, IntArray
+from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.builder import CircuitBuilder
-from strudel.circuits.circuit import Circuit
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.column_tree import ColumnTree, column_tops
 from strudel.trees.vtree import Vtree
 
 
-def compile_chow_liu(tree: ChowLiuTree, vtree: Vtree) -> Circuit:
+def compile_chow_liu(tree: ChowLiuTree, vtree: Vtree) -> BitCircuit:
     """Compile a tree for a vtree that has room for it, such as the one made from it.
 
     Each vtree node gets one sum per value of a single variable: of one of its own, as long as that
@@ -50,7 +50,7 @@ def compile_chow_liu(tree: ChowLiuTree, vtree: Vtree) -> Circuit:
     >>> from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
     >>> tree = learn_chow_liu_tree([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]])
     >>> compile_chow_liu(tree, vtree_from_chow_liu(tree))
-    Circuit(n_vars=3, n_nodes=13, n_edges=12)
+    BitCircuit(n_vars=3, n_nodes=13, n_edges=12)
     """
     if tree.n_vars != vtree.n_vars:
         raise ValueError(f"The tree has {tree.n_vars} variables, but the vtree has {vtree.n_vars}.")
@@ -140,7 +140,7 @@ def _does_not_fit(left: Part, right: Part) -> ValueError:
     )
 
 
-def compile_factorized(vtree: Vtree, probabilities: ArrayLike | None = None) -> Circuit:
+def compile_factorized(vtree: Vtree, probabilities: ArrayLike | None = None) -> BitCircuit:
     """All variables independent: a Bernoulli at every leaf, products without a choice above.
 
     `probabilities` holds P(X = 1) per variable and is 1/2 by default.
@@ -149,7 +149,7 @@ def compile_factorized(vtree: Vtree, probabilities: ArrayLike | None = None) -> 
     --------
     >>> from strudel.trees import balanced_vtree
     >>> compile_factorized(balanced_vtree(4))
-    Circuit(n_vars=4, n_nodes=15, n_edges=11)
+    BitCircuit(n_vars=4, n_nodes=15, n_edges=11)
     """
     theta = (
         np.full(vtree.n_vars, 0.5)
@@ -171,7 +171,7 @@ def compile_factorized(vtree: Vtree, probabilities: ArrayLike | None = None) -> 
     return builder.build(nodes[-1])
 
 
-def compile_column_tree(tree: ColumnTree, vtree: Vtree) -> Circuit:
+def compile_column_tree(tree: ColumnTree, vtree: Vtree) -> BitCircuit:
     """Compile a tree over columns for the vtree it was learned with."""
     columns, parents, tables = tree.columns, tree.column_parent, tree.column_table
     column_at = {v: c for c, v in enumerate(column_tops(vtree, columns).tolist())}

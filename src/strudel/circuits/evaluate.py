@@ -1,6 +1,6 @@
 """The classical upward pass: a log-value per node and row.
 
-In:  a smooth and decomposable `Circuit`, deterministic or not, and partly observed rows.
+In:  a smooth and decomposable `BitCircuit`, deterministic or not, and partly observed rows.
 Out: the log-probability of every row.
 
 Works where flows do not apply. Rows go up the circuit in blocks, so memory does not grow with them.
@@ -14,15 +14,15 @@ import numpy as np
 
 from strudel._numba import kernel, lane, run_blocks
 from strudel._types import NONE, FloatArray
-from strudel.circuits.circuit import Circuit, Edges
-from strudel.circuits.properties import check_properties
+from strudel.circuits.bit_circuit import BitCircuit, Edges
+from strudel.circuits.bit_properties import check_properties
 from strudel.data.validation import check_evidence
 
 BLOCK_VALUES = 2**18  # values of one block: 2 MB, as long as that leaves it enough rows
 MIN_BLOCK_ROWS = 16
 
 
-def evaluate_log(circuit: Circuit, evidence: Any) -> FloatArray:
+def evaluate_log(circuit: BitCircuit, evidence: Any) -> FloatArray:
     """Log-probability of rows of 0, 1 and NaN under a smooth and decomposable circuit.
 
     Rows hold the 0/1 variables, even if the circuit knows the columns of a table.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._types import NONE
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.compile import compile_chow_liu
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import vtree_from_chow_liu
 
 
-def figure_1_circuit() -> Circuit:
+def figure_1_circuit() -> BitCircuit:
     """The circuit of Figure 1 of the paper, compiled from its Chow-Liu tree `X4 -> X3 -> {X1, X2}`.
 
     Examples

@@ -1,6 +1,6 @@
 """Finer cells: a circuit whose columns of numbers also have edges elsewhere.
 
-In:  a `ColumnCircuit`, and for some columns numbers or dates.
+In:  a `Circuit`, and for some columns numbers or dates.
 Out: the same distribution, in which cells meet at these numbers, too.
 """
 
@@ -13,13 +13,13 @@ from itertools import pairwise
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import as_deterministic_as
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.properties import as_deterministic_as
 from strudel.tables.column import Column, bound_text
 from strudel.tables.density import CellDistribution
 
 
-def with_edges(circuit: ColumnCircuit, edges: Mapping[int, Iterable[float]]) -> ColumnCircuit:
+def with_edges(circuit: Circuit, edges: Mapping[int, Iterable[float]]) -> Circuit:
     """The same distribution with more edges of some columns, by their places."""
     columns, logs = list(circuit.columns), []
     is_changed = False

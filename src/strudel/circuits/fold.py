@@ -1,8 +1,8 @@
 """Folding: a circuit over the 0/1 variables of a table as one over its columns, and back.
 
-In:  a `Circuit` or `Mixture` in normal form, whose variables code the columns of a table, or are
-     columns themselves.
-Out: the same distribution as a `ColumnCircuit` (`fold`), and from that one over 0/1 variables
+In:  a `BitCircuit` or `BitMixture` in normal form, whose variables code the columns of a table, or
+     are columns themselves.
+Out: the same distribution as a `Circuit` (`fold`), and from that one over 0/1 variables
      again, for a learner to go on from (`unfold`).
 
 All sums at the vtree node of a column become leaves: the probability of each cell is that of its
@@ -20,13 +20,13 @@ import numpy as np
 
 from strudel._names import names_of
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import BitMixture, as_mixture
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import is_known_deterministic, made_deterministic
 from strudel.circuits.compile import Codewords
-from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.normalization import normalized_columns
+from strudel.circuits.properties import is_known_deterministic, made_deterministic
 from strudel.circuits.scopes import reached_nodes
 from strudel.errors import CircuitPropertyError
 from strudel.tables.column_codes import as_column_codes, free_bit
@@ -39,16 +39,16 @@ ROUNDING = 1e-9  # of what sums add up to
 LITERALS = np.array([[0.0, -np.inf], [-np.inf, 0.0]])  # logs of X = 0 and of X = 1
 
 
-def folded(model: Circuit | Mixture) -> ColumnCircuit:
+def folded(model: BitCircuit | BitMixture) -> Circuit:
     """The same distribution over the columns of the model's table."""
     made = model.__dict__.get("_folded")
     if made is None:
         made = model.__dict__["_folded"] = _folded(as_mixture(model))
-    found: ColumnCircuit = made
+    found: Circuit = made
     return found
 
 
-def with_class(inputs: ColumnCircuit, columns: Columns, component_class: IntArray) -> ColumnCircuit:
+def with_class(inputs: Circuit, columns: Columns, component_class: IntArray) -> Circuit:
     """One more column, of which each component has one cell."""
     n_leaves, vtree, k = inputs.n_leaves, inputs.vtree, inputs.n_components
     root = vtree.n_nodes + 1
@@ -77,7 +77,7 @@ def with_class(inputs: ColumnCircuit, columns: Columns, component_class: IntArra
     )
 
 
-def _folded(model: Mixture) -> ColumnCircuit:
+def _folded(model: BitMixture) -> Circuit:
     code = model.table_code
     columns = (
         bit_columns(names_of(model.n_vars, model.feature_names), "pandas")
@@ -88,8 +88,8 @@ def _folded(model: Mixture) -> ColumnCircuit:
 
 
 def over_columns(
-    model: Circuit | Mixture, columns: Columns, code: TableCode | None
-) -> ColumnCircuit:
+    model: BitCircuit | BitMixture, columns: Columns, code: TableCode | None
+) -> Circuit:
     """The distribution over the columns whose cells a code has bits for; None: they are bits."""
     model = as_mixture(model)
     if not model.structure.is_in_normal_form:
@@ -116,17 +116,17 @@ def over_columns(
 
 
 def fold(
-    circuit: Circuit,
+    circuit: BitCircuit,
     log_theta: FloatArray,
     log_weight: FloatArray,
     columns: Columns,
     patterns: Sequence[Patterns],
-) -> ColumnCircuit:
+) -> Circuit:
     """A circuit over 0/1 variables, with these parameters `(n_edges, k)`, over columns."""
     return _Folding(circuit, log_theta, log_weight, columns, patterns).run()
 
 
-def fold_bits(circuit: Circuit, edge_log_weight: FloatArray) -> ColumnCircuit:
+def fold_bits(circuit: BitCircuit, edge_log_weight: FloatArray) -> Circuit:
     """A structure over 0/1 variables with weights `(n_edges, k)`, every variable a column."""
     columns = bit_columns(names_of(circuit.n_vars, None))
     k = edge_log_weight.shape[1]
@@ -134,7 +134,7 @@ def fold_bits(circuit: Circuit, edge_log_weight: FloatArray) -> ColumnCircuit:
     return fold(circuit, edge_log_weight, even, columns, _each_a_column(circuit.n_vars))
 
 
-def unfold(circuit: ColumnCircuit, code: TableCode | None) -> Mixture:
+def unfold(circuit: Circuit, code: TableCode | None) -> BitMixture:
     """The same components over the 0/1 variables of a code, or over bits if there is none.
 
     Of categories that share a codeword, only what they add up to is kept.
@@ -160,7 +160,7 @@ class _Folding:
 
     def __init__(
         self,
-        circuit: Circuit,
+        circuit: BitCircuit,
         log_theta: FloatArray,
         log_weight: FloatArray,
         columns: Columns,
@@ -170,7 +170,7 @@ class _Folding:
         self.columns, self.patterns = columns, patterns
         self.is_kept = reached_nodes(circuit)
 
-    def run(self) -> ColumnCircuit:
+    def run(self) -> Circuit:
         circuit, k = self.circuit, len(self.log_weight)
         tops = [self._top(place) for place in range(len(self.columns))]
         number = np.full(circuit.n_nodes, NONE, dtype=np.int32)
@@ -195,7 +195,7 @@ class _Folding:
             [np.zeros(0, dtype=np.int64)]
             + [np.arange(circuit.node_edges[s], circuit.node_edges[s + 1]) for s in sums]
         )
-        return ColumnCircuit(
+        return Circuit(
             self.columns,
             vtree,
             np.concatenate(leaf_column).astype(np.int32),
@@ -308,7 +308,7 @@ def _values_of(ends: IntArray, nodes: IntArray, values: FloatArray) -> FloatArra
     return values[order[np.searchsorted(nodes[order], ends)]]
 
 
-def _normalised(circuit: Circuit, log_theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _normalised(circuit: BitCircuit, log_theta: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Parameters that add up to one in every sum, and the logs of what the components gave."""
     if circuit.n_edges == 0:  # a single variable that is known
         return log_theta, np.zeros(log_theta.shape[1])
@@ -323,7 +323,7 @@ def _normalised(circuit: Circuit, log_theta: FloatArray) -> tuple[FloatArray, Fl
 class _Unfolding:
     """A circuit over columns, while its leaves become sums over the codewords of cells."""
 
-    def __init__(self, circuit: ColumnCircuit, code: TableCode | None) -> None:
+    def __init__(self, circuit: Circuit, code: TableCode | None) -> None:
         self.circuit = circuit
         if code is None:
             self.codes = tuple(free_bit(var) for var in range(len(circuit.columns)))
@@ -337,7 +337,7 @@ class _Unfolding:
         self.logs = [np.zeros((1, circuit.n_components))]  # an edge has the number of its line
         self.n_logs = 1
 
-    def run(self) -> Mixture:
+    def run(self) -> BitMixture:
         circuit = self.circuit
         node: list[int] = []
         for place, top in enumerate(column_tops(self.vtree, self.codes).tolist()):
@@ -360,7 +360,7 @@ class _Unfolding:
         if known is not None:
             widths = [code.stop - code.start for code in self.codes]
             known = np.repeat(known, widths, axis=0)
-        return Mixture(structure, log_theta, circuit.log_weight, known)
+        return BitMixture(structure, log_theta, circuit.log_weight, known)
 
     def _of_leaves(self, place: int, top: int) -> list[int]:
         """The nodes of the leaves of a column."""

@@ -1,7 +1,7 @@
 """Into normal form: a graph of sums and products of any width as a circuit on a vtree.
 
 In:  a `SumProductGraph` whose products follow a `Vtree`.
-Out: `ColumnCircuit`: products in pairs along the vtree, sums below sums taken in, one table per
+Out: `Circuit`: products in pairs along the vtree, sums below sums taken in, one table per
      leaf, nothing else changed.
 
 With `fill`, what a node does not mention is filled in with sums that any value satisfies; logic
@@ -20,9 +20,9 @@ import numpy as np
 
 from strudel._names import names_of
 from strudel._types import NONE, FloatArray, IntArray
+from strudel.circuits.bit_circuit import BitCircuit, starts
 from strudel.circuits.builder import CircuitBuilder, Edge
-from strudel.circuits.circuit import Circuit, starts
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, TABLE, SumProductGraph
 from strudel.errors import GraphError
 from strudel.tables.column import Column
@@ -40,9 +40,7 @@ class _Place(NamedTuple):
     vtree_node: int
 
 
-def normal_form(
-    graph: SumProductGraph, vtree: Vtree, *, fill: bool = False
-) -> ColumnCircuit | None:
+def normal_form(graph: SumProductGraph, vtree: Vtree, *, fill: bool = False) -> Circuit | None:
     """The circuit of the last node of a graph; None if that is false.
 
     Raises `GraphError` where a product does not follow the vtree, or where something is missing
@@ -109,7 +107,7 @@ class VtreeSums(CircuitBuilder):
             node, v = self._lifted[node, up], up
         return node
 
-    def build(self, root: int | None = None) -> Circuit:
+    def build(self, root: int | None = None) -> BitCircuit:
         """The circuit of a node at the root of the vtree."""
         if root is not None and root < 2 * self.vtree.n_vars:  # one variable, fixed
             root = self.add_at(self.vtree.root, [(root, NONE, 0.0)])
@@ -138,7 +136,7 @@ class _Normaliser(VtreeSums):
         self.n_taken_in = 0  # edges of sums that were copied into other sums
         self.now = NONE  # the node of the graph that errors are about
 
-    def run(self) -> ColumnCircuit | None:
+    def run(self) -> Circuit | None:
         reached = self.graph.reached()
         factors = {
             child
@@ -176,7 +174,7 @@ class _Normaliser(VtreeSums):
             top = self.lift(self._make(root), self.vtree.root)
         return self.circuit(top)
 
-    def circuit(self, root: int) -> ColumnCircuit:
+    def circuit(self, root: int) -> Circuit:
         """The circuit over columns below a node at the root of the vtree."""
         columns = zip(*self.edges, strict=True) if self.edges else [[]] * 4
         parent, left, right, log_theta = map(np.array, columns)
@@ -393,7 +391,7 @@ def assemble_columns(
     edge_right: IntArray,
     edge_log_theta: FloatArray,
     root: int,
-) -> ColumnCircuit:
+) -> Circuit:
     """The circuit below a node at the root of the vtree, given edges in any order of parents.
 
     The first nodes are the literals of the columns, one per cell. All nodes at a vtree leaf become
@@ -431,7 +429,7 @@ def assemble_columns(
 
     kept = of_sums[reached[edge_parent[of_sums]]]
     kept = kept[np.argsort(number[edge_parent[kept]], kind="stable")]
-    return ColumnCircuit(
+    return Circuit(
         columns,
         vtree,
         leaf_column=leaf_column,

@@ -1,6 +1,6 @@
 """The search for a row that satisfies two nodes at once.
 
-In:  a `Circuit` placed in its vtree (`Tops`), and what its nodes need.
+In:  a `BitCircuit` placed in its vtree (`Tops`), and what its nodes need.
 Out: two edges of one sum that some row satisfies, and such a row.
 
 Where products follow the vtree, two products hold together exactly if their left sides do and
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from strudel._numba import kernel
 from strudel._types import NONE, IntArray, WordArray
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.scopes import Tops
 
 LongArray: TypeAlias = NDArray[np.int64]
@@ -30,7 +30,7 @@ class PairSearch:
     """Questions about two products of one circuit, which share their memory."""
 
     def __init__(
-        self, circuit: Circuit, tops: Tops, node_one: WordArray, node_zero: WordArray
+        self, circuit: BitCircuit, tops: Tops, node_one: WordArray, node_zero: WordArray
     ) -> None:
         self._circuit = circuit
         self._items = _make_items(circuit, tops, node_one, node_zero)
@@ -93,7 +93,9 @@ class _Items(NamedTuple):
     stack: LongArray  # (depth, 4) open questions: two items, the way, the side
 
 
-def _make_items(circuit: Circuit, tops: Tops, node_one: WordArray, node_zero: WordArray) -> _Items:
+def _make_items(
+    circuit: BitCircuit, tops: Tops, node_one: WordArray, node_zero: WordArray
+) -> _Items:
     """Number the nodes and products, and make room for the search."""
     vtree, n_nodes = circuit.vtree, circuit.n_nodes
     first, last = (place.astype(np.int64) for place in vtree.node_span)

@@ -1,6 +1,6 @@
 """Passes up and down a circuit, eight lanes side by side.
 
-In:  a smooth, structured-decomposable `Circuit`; evidence as codes 0, 1 and UNKNOWN.
+In:  a smooth, structured-decomposable `BitCircuit`; evidence as codes 0, 1 and UNKNOWN.
 Out: the value of every node under the evidence, and how probable it is to pass a node.
 
 A lane is a row of evidence with its parameters: eight rows of one circuit share their parameters,
@@ -19,10 +19,10 @@ import numpy as np
 
 from strudel._numba import kernel, lane
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import LANES as LANES  # rows or components that go side by side
-from strudel.circuits.mixture import SMALLEST_LOG_THETA as SMALLEST_LOG_THETA
-from strudel.circuits.mixture import are_moderate as are_moderate
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import LANES as LANES  # rows or components that go side by side
+from strudel.circuits.bit_mixture import SMALLEST_LOG_THETA as SMALLEST_LOG_THETA
+from strudel.circuits.bit_mixture import are_moderate as are_moderate
 
 UNKNOWN = 2  # code of an unknown value
 FAINT = 2.0**-100  # values are scaled when the largest of a vtree node leaves FAINT..1/FAINT
@@ -47,7 +47,7 @@ class Plan(NamedTuple):
     edge_right: IntArray
 
 
-def plan(circuit: Circuit) -> Plan:
+def plan(circuit: BitCircuit) -> Plan:
     """Lay out a circuit for the passes."""
     first, sums = circuit.sums_by_vtree
     return Plan(

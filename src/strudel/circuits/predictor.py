@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike
 from strudel._names import names_of
 from strudel._numba import kernel, lowest_bit
 from strudel._types import AnyArray, FloatArray, IntArray
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_properties import check_properties
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.fold import Patterns, fold
-from strudel.circuits.properties import check_properties
 from strudel.circuits.walks import up
 from strudel.data.validation import check_binary
 from strudel.tables.schema import bit_columns
@@ -49,7 +49,7 @@ class PredictorCircuit:
            [116.]])
     """
 
-    structure: ColumnCircuit  # of one component
+    structure: Circuit  # of one component
     cell_weight: FloatArray  # (n_leaf_cells, n_outputs)
     edge_weight: FloatArray  # (n_edges, n_outputs)
     bias: FloatArray  # (n_outputs,)
@@ -228,7 +228,7 @@ def _add(rows: np.uint64, start: int, weight: FloatArray, output: FloatArray) ->
 
 
 def predictor_of_bits(
-    structure: Circuit,
+    structure: BitCircuit,
     literal_weight: FloatArray,
     edge_weight: FloatArray,
     bias: FloatArray,

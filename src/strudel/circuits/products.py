@@ -1,6 +1,6 @@
 """Products of circuits over the same cells and on one vtree: one walk over the pairs of nodes.
 
-In:  two `ColumnCircuit`s on one vtree, whose columns have the same cells.
+In:  two `Circuit`s on one vtree, whose columns have the same cells.
 Out: `Pairs`: the nodes, edges and cells of the product, which is not normalised (`product`).
 
 A node of the product is a pair of nodes at the same vtree node, an edge a pair of edges, and a cell
@@ -24,9 +24,9 @@ import numpy as np
 from strudel._memory import SECONDS_VARIABLE, allowed_seconds
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
-from strudel.circuits.circuit import starts
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import as_deterministic_as
+from strudel.circuits.bit_circuit import starts
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.properties import as_deterministic_as
 from strudel.circuits.reweigh import log_shares
 from strudel.circuits.walks import log_sums
 from strudel.errors import SizeLimitError, in_the_middle
@@ -40,9 +40,7 @@ TOO_LONG = -2  # instead of a number of pairs
 WORD = 64
 
 
-def product(
-    p: ColumnCircuit, q: ColumnCircuit, max_pairs: int = MAX_PAIRS, query: str = "multiply"
-) -> ColumnCircuit:
+def product(p: Circuit, q: Circuit, max_pairs: int = MAX_PAIRS, query: str = "multiply") -> Circuit:
     """The product of two circuits on one vtree; every component of one with every one of the other.
 
     It is not normalised. Shares of known values are those of `p`.
@@ -59,8 +57,8 @@ class Pairs:
 
     def __init__(
         self,
-        p: ColumnCircuit,
-        q: ColumnCircuit,
+        p: Circuit,
+        q: Circuit,
         max_pairs: int = MAX_PAIRS,
         query: str = "multiply",
     ) -> None:
@@ -87,7 +85,7 @@ class Pairs:
         both: AnyArray = _side(self.p).is_cell[self.cell_p] & _side(self.q).is_cell[self.cell_q]
         return both.astype(bool)
 
-    def product(self, p: ColumnCircuit, q: ColumnCircuit) -> ColumnCircuit:
+    def product(self, p: Circuit, q: Circuit) -> Circuit:
         """The product, not normalised, of the two circuits or of others with the same zeros."""
         k_p, k_q = p.n_components, q.n_components
         n_each = len(self.edge_p) + len(self.cell_p)
@@ -132,7 +130,7 @@ class Pairs:
         log_weight: FloatArray,
         log_total: float,
         known: FloatArray | None = None,
-    ) -> ColumnCircuit:
+    ) -> Circuit:
         """The circuit with these parameters, not normalised; zero everywhere without pairs."""
         p, n_leaves = self.p, len(self.leaves)
         if not len(self):
@@ -142,7 +140,7 @@ class Pairs:
         number[order] = np.arange(len(order))
         owner = np.repeat(number - n_leaves, np.diff(self.node_edges))
         edges, cells = self.edge_order, self.cell_order
-        return ColumnCircuit(
+        return Circuit(
             p.columns,
             p.vtree,
             place[order[:n_leaves]],
@@ -247,7 +245,7 @@ class _Fields(NamedTuple):
     guard: WordArray  # (n_words,) their highest bits, beyond all cells
 
 
-def _fields_of(circuit: ColumnCircuit) -> _Fields:
+def _fields_of(circuit: Circuit) -> _Fields:
     order = circuit.vtree.order
     width = np.minimum([column.n_cells for column in circuit.columns], WORD - 1).astype(np.int32)
     word, first = np.zeros_like(width), np.zeros_like(width)
@@ -264,14 +262,14 @@ def _fields_of(circuit: ColumnCircuit) -> _Fields:
     return _Fields(word, first, width, low, guard)
 
 
-def _side(circuit: ColumnCircuit) -> _Side:
+def _side(circuit: Circuit) -> _Side:
     if "_side" not in circuit.__dict__:
         circuit.__dict__["_side"] = _made_side(circuit)
     found: _Side = circuit.__dict__["_side"]
     return found
 
 
-def _made_side(circuit: ColumnCircuit) -> _Side:
+def _made_side(circuit: Circuit) -> _Side:
     fields, n_leaves, vtree = _fields_of(circuit), circuit.n_leaves, circuit.vtree
     one = np.uint64(1)
     column, n_words = circuit.leaf_column, len(fields.low)
@@ -330,9 +328,7 @@ def _fill_cells(
                     node_cells[n, w] |= cells
 
 
-def _found(
-    p: ColumnCircuit, q: ColumnCircuit, max_pairs: int, query: str
-) -> tuple[IntArray, IntArray]:
+def _found(p: Circuit, q: Circuit, max_pairs: int, query: str) -> tuple[IntArray, IntArray]:
     """The pairs of nodes: that of p, that of q, and the last edge, plus one; children first.
 
     Of the edges: the left and the right pair, the edge of p, and that of q.
@@ -365,8 +361,8 @@ def _found(
 
 
 def _limit_reached(
-    p: ColumnCircuit,
-    q: ColumnCircuit,
+    p: Circuit,
+    q: Circuit,
     query: str,
     max_pairs: int,
     is_long: bool,

@@ -1,212 +1,109 @@
-"""Structural properties: which ones a circuit has, and why it lacks others.
+"""Determinism of circuits over columns: whether some row satisfies two edges of one sum.
 
-In:  any well-formed `Circuit`, even one whose nodes do not respect the vtree nodes they name.
-Out: `why_not_*` give a reason in words, or None; `check_properties` raises it for a query.
+In:  a `Circuit`.
+Out: None, or in words which sum it is.
 
-Only the root and what lies below it counts, and scopes come from the literals really below a node.
-Parameters are ignored: an edge with probability zero is still an edge.
+Two nodes at one vtree node overlap if some cells satisfy both: leaves if a cell is possible in
+both, sums if the children of two of their edges overlap on both sides. A sum is deterministic if
+no two of its own edges do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, TypeAlias
-
 import numpy as np
 
-from strudel._names import names_of
-from strudel._types import NONE, IntArray, WordArray
+from strudel._numba import kernel
+from strudel._types import NONE, AnyArray, IntArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.determinism import find_overlap
-from strudel.circuits.scopes import (
-    find_tops,
-    node_scopes,
-    reached_nodes,
-    scope_variables,
-)
-from strudel.errors import CircuitPropertyError
-from strudel.trees.vtree import Vtree
-
-MAX_NAMES = 12  # variables named in a reason
-
-
-def why_not_smooth(circuit: Circuit) -> str | None:
-    """Why some sum has edges over different variables, or the root misses one; None if neither.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> why_not_smooth(figure_1_circuit()) is None
-    True
-    """
-    scope = node_scopes(circuit)
-    left, right = _edge_scopes(circuit, scope)
-    missing = scope[circuit.edge_parent] & ~(left | right)
-    for edge in _first(circuit, missing):
-        return (
-            f"edge {edge} of node {circuit.edge_parent[edge]} does not mention "
-            f"{_names(circuit, missing[edge])}, unlike another edge of that node"
-        )
-    seen = set(scope_variables(scope[circuit.root]))
-    unseen = [var for var in range(circuit.n_vars) if var not in seen]
-    if unseen:
-        return f"the root, node {circuit.root}, does not mention {_list(circuit, unseen)}"
-    return None
-
-
-def why_not_decomposable(circuit: Circuit) -> str | None:
-    """Why the two children of some product share a variable; None if none do.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> why_not_decomposable(figure_1_circuit()) is None
-    True
-    """
-    left, right = _edge_scopes(circuit, node_scopes(circuit))
-    for edge in _first(circuit, left & right):
-        return (
-            f"both children of edge {edge} of node {circuit.edge_parent[edge]} "
-            f"mention {_names(circuit, left[edge] & right[edge])}"
-        )
-    return None
-
-
-def _edge_scopes(circuit: Circuit, scope: WordArray) -> tuple[WordArray, WordArray]:
-    """The variables of both children of every edge; none where there is one child only."""
-    with_none = np.vstack([scope, np.zeros_like(scope[:1])])  # NONE has no variables
-    return with_none[circuit.edge_left], with_none[circuit.edge_right]
-
-
-def _first(circuit: Circuit, variables: WordArray) -> IntArray:
-    """The first edge below the root with some of these variables, if there is one."""
-    is_reached = reached_nodes(circuit)[circuit.edge_parent]
-    return np.flatnonzero(is_reached & variables.any(axis=1))[:1].astype(np.int32)
-
-
-def why_not_structured_decomposable(circuit: Circuit, vtree: Vtree | None = None) -> str | None:
-    """Why some product does not split its variables as a node of the vtree does; None if all do.
-
-    A product follows a vtree node if one child has only variables on one of its sides and the other
-    child only variables on the other. The vtree is the circuit's own unless another is given.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> from strudel.trees import linear_vtree
-    >>> why_not_structured_decomposable(figure_1_circuit()) is None
-    True
-    >>> why_not_structured_decomposable(figure_1_circuit(), linear_vtree(4))
-    'edge ... of node ... joins ... with ..., which no vtree node separates'
-    """
-    vtree = circuit.vtree if vtree is None else vtree
-    if vtree.n_vars != circuit.n_vars:
-        return f"the vtree has {vtree.n_vars} variables and the circuit {circuit.n_vars}"
-    follows = find_tops(circuit, vtree).edge_follows
-    bad = np.flatnonzero(reached_nodes(circuit)[circuit.edge_parent] & ~follows)
-    for edge in bad[:1]:
-        scope = node_scopes(circuit)
-        left, right = (
-            _names(circuit, scope[child[edge]]) for child in (circuit.edge_left, circuit.edge_right)
-        )
-        return (
-            f"edge {edge} of node {circuit.edge_parent[edge]} joins {left} with {right}, "
-            "which no vtree node separates"
-        )
-    return None
+from strudel.circuits.walks import edges_at, first_node
 
 
 def why_not_deterministic(circuit: Circuit) -> str | None:
-    """Why some row satisfies two edges of one sum, or why that is not known; None if none does.
+    """Which sum has two edges that some row satisfies, or None; a mixture's root chooses, too."""
+    if circuit.n_components > 1:
+        return f"the root chooses among {circuit.n_components} components"
+    return why_no_deterministic_components(circuit)
 
-    Exact where products follow the vtree. Parameters are ignored: two edges must exclude each other
-    even if one has probability zero.
 
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> why_not_deterministic(figure_1_circuit()) is None
-    True
-    """
-    overlap = find_overlap(circuit)
-    if overlap is None:
+def why_no_deterministic_components(circuit: Circuit) -> str | None:
+    """Which sum of the structure has two edges that some row satisfies, or None."""
+    if "_overlap" not in circuit.__dict__:
+        circuit.__dict__["_overlap"] = _find_overlap(circuit)
+    found: str | None = circuit.__dict__["_overlap"]
+    return found
+
+
+def made_deterministic(circuit: Circuit) -> Circuit:
+    """Itself, where its maker knows that each component is deterministic: nobody needs to check."""
+    circuit.__dict__["_overlap"] = None
+    return circuit
+
+
+def is_known_deterministic(circuit: Circuit) -> bool:
+    """Whether each component was found to be deterministic, or is by the way it was made."""
+    return circuit.__dict__.get("_overlap", "not known") is None
+
+
+def as_deterministic_as(made: Circuit, *sources: Circuit) -> Circuit:
+    """A circuit that chooses no more freely than its sources, which may be known as such."""
+    return made_deterministic(made) if all(map(is_known_deterministic, sources)) else made
+
+
+def _find_overlap(circuit: Circuit) -> str | None:
+    _, is_open = overlaps(circuit)
+    if not is_open.any():
         return None
-    first, second = overlap.edges
-    if overlap.row is None:
-        return (
-            f"edges {first} and {second} of node {overlap.node} could not be shown to exclude each "
-            "other: the products below do not follow the vtree"
-        )
-    row = ", ".join(
-        f"{_name(circuit, var)}={overlap.row[var]}" for var in sorted(overlap.row)[:MAX_NAMES]
-    )
-    rest = ", ..." if len(overlap.row) > MAX_NAMES else ""
-    return f"edges {first} and {second} of node {overlap.node} are both satisfied by {row}{rest}"
+    node = circuit.n_leaves + int(np.argmax(is_open))
+    return f"some row satisfies two edges of sum node {node}"
 
 
-def why_not_in_normal_form(circuit: Circuit) -> str | None:
-    """Why some node is not normalised for the vtree node it names; None if all are.
+def overlaps(
+    circuit: Circuit, is_hidden: AnyArray | None = None
+) -> tuple[list[AnyArray], AnyArray]:
+    """Per vtree node, which of its nodes some row satisfies together `(n_nodes, n_nodes)`.
 
-    In normal form the left and right child of every product are normalised for the left and right
-    child of its vtree node, a sum at a vtree leaf has literals below it, and the root is normalised
-    for the vtree root. Such a circuit is smooth and structured-decomposable. Unlike the other
-    properties this one is asked of all nodes, since passes over the arrays meet them all.
+    Also of which sums it satisfies two edges `(n_sums,)`; or two rows do that differ in hidden
+    columns only.
     """
     vtree = circuit.vtree
-    v = circuit.node_vtree[circuit.edge_parent]
-    is_leaf = vtree.node_var[v] != NONE
-    child_vtree = np.append(circuit.node_vtree, NONE)  # so that child NONE has vtree node NONE
-    is_literal = circuit.edge_left < 2 * circuit.n_vars
-    is_good = np.where(
-        is_leaf,
-        is_literal & (child_vtree[circuit.edge_left] == v) & (circuit.edge_right == NONE),
-        (child_vtree[circuit.edge_left] == vtree.node_left[v])
-        & (child_vtree[circuit.edge_right] == vtree.node_right[v]),
-    )
-    for edge in np.flatnonzero(~is_good)[:1]:
-        return (
-            f"the children of edge {edge} of node {circuit.edge_parent[edge]} are not normalised "
-            f"for the children of vtree node {v[edge]}"
-        )
-    if circuit.node_vtree[circuit.root] != vtree.root:
-        return f"the root, node {circuit.root}, is not normalised for the root of the vtree"
-    return None
+    found: list[AnyArray] = []
+    is_open = np.zeros(len(circuit.sum_vtree), dtype=bool)
+    for v in range(vtree.n_nodes):
+        place = int(vtree.node_var[v])
+        if place != NONE:
+            holds: AnyArray = np.any(circuit.leaf_table(place) > -np.inf, axis=2) * 1.0
+            if is_hidden is not None and is_hidden[place]:
+                holds = holds.max(axis=1, keepdims=True)
+            found.append(holds @ holds.T > 0.0)
+            continue
+        edges, first = edges_at(circuit, v)
+        is_live = np.flatnonzero(np.any(circuit.edge_log_theta[edges] > -np.inf, axis=1))
+        l, r = int(vtree.node_left[v]), int(vtree.node_right[v])
+        left = circuit.edge_left[edges][is_live] - first_node(circuit, l)
+        right = circuit.edge_right[edges][is_live] - first_node(circuit, r)
+        owner = (circuit.edge_sum[edges] - circuit.vtree_sums[v])[is_live]
+        own: AnyArray = np.eye(len(first), dtype=bool)
+        twice: AnyArray = np.zeros(len(first), dtype=bool)
+        _overlaps(left, right, owner, found[l], found[r], own, twice)
+        is_open[circuit.vtree_sums[v] : circuit.vtree_sums[v + 1]] = twice
+        found.append(own)
+    return found, is_open
 
 
-Property: TypeAlias = Literal[
-    "smooth", "decomposable", "structured_decomposable", "deterministic", "in_normal_form"
-]
-WHY_NOT: dict[Property, tuple[str, Callable[[Circuit], str | None]]] = {
-    "smooth": ("a smooth circuit", why_not_smooth),
-    "decomposable": ("a decomposable circuit", why_not_decomposable),
-    "structured_decomposable": (
-        "a structured-decomposable circuit",
-        why_not_structured_decomposable,
-    ),
-    "deterministic": ("a deterministic circuit", why_not_deterministic),
-    "in_normal_form": ("a circuit in normal form", why_not_in_normal_form),
-}
-
-
-def check_properties(circuit: Circuit, query: str, *properties: Property) -> None:
-    """Raise `CircuitPropertyError` in the name of a query for the first missing property."""
-    for name in properties:
-        if not getattr(circuit, f"is_{name}"):  # found once for each circuit
-            needed, why_not = WHY_NOT[name]
-            raise CircuitPropertyError(f"{query} needs {needed}, but {why_not(circuit)}.")
-
-
-def _names(circuit: Circuit, scope: WordArray) -> str:
-    return _list(circuit, scope_variables(scope))
-
-
-def _list(circuit: Circuit, variables: list[int]) -> str:
-    """The names of some variables, in words."""
-    names = [_name(circuit, var) for var in variables[:MAX_NAMES]]
-    if len(variables) > MAX_NAMES:
-        names.append(f"{len(variables) - MAX_NAMES} more")
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _name(circuit: Circuit, var: int) -> str:
-    return names_of(circuit.n_vars, circuit.feature_names)[var]
+@kernel
+def _overlaps(
+    edge_left: IntArray,
+    edge_right: IntArray,
+    owner: IntArray,
+    left: AnyArray,
+    right: AnyArray,
+    own: AnyArray,
+    is_open: AnyArray,
+) -> None:
+    """Fill which sums of one vtree node overlap, and which have two edges that do."""
+    for e in range(len(owner)):
+        of_left, of_right = left[edge_left[e]], right[edge_right[e]]
+        for f in range(e):
+            if of_left[edge_left[f]] and of_right[edge_right[f]]:
+                own[owner[e], owner[f]] = own[owner[f], owner[e]] = True
+                is_open[owner[e]] |= owner[e] == owner[f]

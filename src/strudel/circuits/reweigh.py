@@ -1,6 +1,6 @@
 """Circuits from circuits: other weights of cells and edges, parameters that add up to one again.
 
-In:  a `ColumnCircuit`, log-parameters that need not add up to one, a row of evidence.
+In:  a `Circuit`, log-parameters that need not add up to one, a row of evidence.
 Out: the circuit that is normalised, and the log of what it added up to; without what cannot be.
 """
 
@@ -12,18 +12,16 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import AnyArray, FloatArray, IntArray
-from strudel.circuits.circuit import Edges
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import as_deterministic_as
+from strudel.circuits.bit_circuit import Edges
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.normalization import normalize_edges
+from strudel.circuits.properties import as_deterministic_as
 from strudel.circuits.walks import log_sums
 from strudel.tables.evidence import Evidence
 from strudel.tables.schema import Columns
 
 
-def given_row(
-    circuit: ColumnCircuit, evidence: Evidence, row: int = 0
-) -> tuple[ColumnCircuit | None, float]:
+def given_row(circuit: Circuit, evidence: Evidence, row: int = 0) -> tuple[Circuit | None, float]:
     """The circuit given one question's evidence, and the log of its probability.
 
     Columns are within what is known of them; None if that is impossible.
@@ -47,7 +45,7 @@ def given_row(
     return _normalized(circuit, own, logs)
 
 
-def normalized(circuit: ColumnCircuit) -> tuple[ColumnCircuit | None, float]:
+def normalized(circuit: Circuit) -> tuple[Circuit | None, float]:
     """The circuit whose leaves, sums and weights add up to one; and the log of what it did.
 
     That is also told by `log_total`, which is 0 in the result.
@@ -59,8 +57,8 @@ def normalized(circuit: ColumnCircuit) -> tuple[ColumnCircuit | None, float]:
 
 
 def _normalized(
-    circuit: ColumnCircuit, columns: Columns, cell_logs: FloatArray
-) -> tuple[ColumnCircuit | None, float]:
+    circuit: Circuit, columns: Columns, cell_logs: FloatArray
+) -> tuple[Circuit | None, float]:
     first, n_leaves = circuit.leaf_first, circuit.n_leaves
     totals = np.empty((circuit.n_nodes, circuit.n_components))
     totals[:n_leaves] = log_sums(cell_logs, first[:-1])
@@ -93,7 +91,7 @@ def log_shares(logs: FloatArray, totals: FloatArray) -> FloatArray:
         return np.where(totals == -np.inf, -np.inf, logs - totals)
 
 
-def pruned(circuit: ColumnCircuit) -> ColumnCircuit:
+def pruned(circuit: Circuit) -> Circuit:
     """The circuit without edges of no weight in any component, and without what none reaches."""
     is_edge: AnyArray = np.any(circuit.edge_log_theta > -np.inf, axis=1)
     if is_edge.all():
@@ -133,7 +131,7 @@ def _keep_reached(
                 is_kept[edge_left[e]] = is_kept[edge_right[e]] = True
 
 
-def side_by_side(circuit: ColumnCircuit) -> ColumnCircuit:
+def side_by_side(circuit: Circuit) -> Circuit:
     """The same distribution as one component: its root chooses among copies of the others."""
     k = circuit.n_components
     if circuit.n_edges == 0:  # one column: its last leaf

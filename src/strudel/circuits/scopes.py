@@ -1,6 +1,6 @@
 """Scopes: which variables lie below every node, and where in a vtree they meet.
 
-In:  any well-formed `Circuit`.
+In:  any well-formed `BitCircuit`.
 Out: which nodes count (`reached_nodes`), their variables as bit sets (`node_scopes`), and `Tops`,
      the lowest vtree node above all variables of every node and product.
 
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from strudel._numba import kernel, soonest
 from strudel._types import NONE, IntArray, WordArray
-from strudel.circuits.circuit import Circuit, Edges
+from strudel.circuits.bit_circuit import BitCircuit, Edges
 from strudel.trees.vtree import Vtree
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 
 
-def reached_nodes(circuit: Circuit) -> BoolArray:
+def reached_nodes(circuit: BitCircuit) -> BoolArray:
     """Whether every node is below the root, or the root itself."""
     is_reached = np.zeros(circuit.n_nodes, dtype=np.bool_)
     is_reached[circuit.root] = True
@@ -42,7 +42,7 @@ def mark_below(edges: Edges, is_reached: BoolArray) -> None:
                     is_reached[edge_right[e]] = True
 
 
-def node_scopes(circuit: Circuit) -> WordArray:
+def node_scopes(circuit: BitCircuit) -> WordArray:
     """The variables below every node, `(n_nodes, n_words)`: bit `v % 64` of word `v // 64` is v."""
     scope = np.zeros((circuit.n_nodes, -(-circuit.n_vars // 64)), dtype=np.uint64)
     var = np.repeat(np.arange(circuit.n_vars), 2)
@@ -78,7 +78,7 @@ class Tops(NamedTuple):
     node_follows: BoolArray  # (n_nodes,) whether every product below the node does so
 
 
-def find_tops(circuit: Circuit, vtree: Vtree) -> Tops:
+def find_tops(circuit: BitCircuit, vtree: Vtree) -> Tops:
     """Place every node and product of the circuit in a vtree over the same variables."""
     tops = Tops(
         node_top=np.empty(circuit.n_nodes, dtype=np.int32),

@@ -1,6 +1,6 @@
 """Walks up and down a circuit over columns: the only ones that queries take.
 
-In:  a `ColumnCircuit` and `Evidence`.
+In:  a `Circuit` and `Evidence`.
 Out: the log-probability of every question under every component (`component_logs`), and how
      probable it is to pass each leaf (`leaf_flows`); the values of all nodes (`up`), with sums that
      add or that take the largest.
@@ -21,7 +21,7 @@ import numpy as np
 
 from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.passes import (
     LANES,
     Plan,
@@ -49,7 +49,7 @@ class LeafRows(NamedTuple):
     is_plain: AnyArray | None = None  # (n_rows,) of cells, and of nothing known; None if not told
 
 
-def leaf_rows(circuit: ColumnCircuit, weights: tuple[FloatArray, ...]) -> LeafRows:
+def leaf_rows(circuit: Circuit, weights: tuple[FloatArray, ...]) -> LeafRows:
     """Lay out the leaves for evidence with these weights of cells."""
     plain = _remembered(circuit, "_plain_rows", _plain_rows)
     n_more = np.array([len(own) - 1 for own in weights])
@@ -69,7 +69,7 @@ def leaf_rows(circuit: ColumnCircuit, weights: tuple[FloatArray, ...]) -> LeafRo
     return LeafRows(first, log_value, is_plain)
 
 
-def _plain_rows(circuit: ColumnCircuit) -> LeafRows:
+def _plain_rows(circuit: Circuit) -> LeafRows:
     """The same where nothing is weighed: cells, and their sum."""
     first = circuit.leaf_first[:-1]
     last = circuit.leaf_first[1:] + np.arange(circuit.n_leaves)
@@ -91,7 +91,7 @@ def log_sums(logs: FloatArray, first: AnyArray) -> FloatArray:
         return np.asarray(np.log(np.add.reduceat(own, first, axis=0)) + top)
 
 
-def _remembered(circuit: ColumnCircuit, name: str, make: Callable[[ColumnCircuit], Any]) -> Any:
+def _remembered(circuit: Circuit, name: str, make: Callable[[Circuit], Any]) -> Any:
     """What is made of a circuit once."""
     if name not in circuit.__dict__:
         circuit.__dict__[name] = make(circuit)
@@ -110,7 +110,7 @@ def _weighed(log_p: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def up(
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     leaf_values: list[FloatArray],
     add: np.ufunc = np.logaddexp,
     log_theta: FloatArray | None = None,
@@ -134,7 +134,7 @@ def up(
 
 
 def edge_values(
-    circuit: ColumnCircuit, v: int, values: list[FloatArray], log_theta: FloatArray | None = None
+    circuit: Circuit, v: int, values: list[FloatArray], log_theta: FloatArray | None = None
 ) -> FloatArray:
     """The log-values of the edges of all sums at a vtree node."""
     edges, _ = edges_at(circuit, v)
@@ -146,13 +146,13 @@ def edge_values(
     return terms
 
 
-def edges_at(circuit: ColumnCircuit, v: int) -> tuple[slice, IntArray]:
+def edges_at(circuit: Circuit, v: int) -> tuple[slice, IntArray]:
     """The edges of the sums at a vtree node, and where among them each sum's begin."""
     found: tuple[slice, IntArray] = _remembered(circuit, "_edges_at", _edges_at)[v]
     return found
 
 
-def _edges_at(circuit: ColumnCircuit) -> list[tuple[slice, IntArray]]:
+def _edges_at(circuit: Circuit) -> list[tuple[slice, IntArray]]:
     found = []
     for first, last in pairwise(circuit.vtree_sums.tolist()):
         start, stop = circuit.sum_edges[[first, last]].tolist()
@@ -160,7 +160,7 @@ def _edges_at(circuit: ColumnCircuit) -> list[tuple[slice, IntArray]]:
     return found
 
 
-def _children_at(circuit: ColumnCircuit) -> list[tuple[IntArray, IntArray]]:
+def _children_at(circuit: Circuit) -> list[tuple[IntArray, IntArray]]:
     """The children of the edges at every vtree node, numbered from the first at theirs."""
     first = [first_node(circuit, v) for v in range(circuit.vtree.n_nodes)]
     sides = circuit.vtree.node_left.tolist(), circuit.vtree.node_right.tolist()
@@ -171,7 +171,7 @@ def _children_at(circuit: ColumnCircuit) -> list[tuple[IntArray, IntArray]]:
     return found
 
 
-def first_node(circuit: ColumnCircuit, v: int) -> int:
+def first_node(circuit: Circuit, v: int) -> int:
     """The number of the first node at a vtree node."""
     place = int(circuit.vtree.node_var[v])
     if place != NONE:
@@ -179,7 +179,7 @@ def first_node(circuit: ColumnCircuit, v: int) -> int:
     return circuit.n_leaves + int(circuit.vtree_sums[v])
 
 
-def leaf_values_of(circuit: ColumnCircuit, rows: LeafRows, codes: AnyArray) -> list[FloatArray]:
+def leaf_values_of(circuit: Circuit, rows: LeafRows, codes: AnyArray) -> list[FloatArray]:
     """The log-values of the leaves of every column, `(n_leaves, n_rows, k)`."""
     found = []
     for place in range(len(circuit.columns)):
@@ -188,7 +188,7 @@ def leaf_values_of(circuit: ColumnCircuit, rows: LeafRows, codes: AnyArray) -> l
     return found
 
 
-def down(circuit: ColumnCircuit, values: list[FloatArray]) -> list[FloatArray]:
+def down(circuit: Circuit, values: list[FloatArray]) -> list[FloatArray]:
     """How probable it is to pass each node given each row, per vtree node, after `up`."""
     vtree = circuit.vtree
     flows = [np.zeros_like(own) for own in values]
@@ -206,7 +206,7 @@ def down(circuit: ColumnCircuit, values: list[FloatArray]) -> list[FloatArray]:
 
 
 def edge_shares(
-    circuit: ColumnCircuit, v: int, values: list[FloatArray], log_theta: FloatArray | None = None
+    circuit: Circuit, v: int, values: list[FloatArray], log_theta: FloatArray | None = None
 ) -> FloatArray:
     """How probable each edge of the sums at a vtree node is given its sum, after `up`."""
     terms = edge_values(circuit, v, values, log_theta)
@@ -219,13 +219,13 @@ def edge_shares(
 # Questions
 
 
-def component_logs(circuit: ColumnCircuit, evidence: Evidence) -> FloatArray:
+def component_logs(circuit: Circuit, evidence: Evidence) -> FloatArray:
     """The log-probability of every question under every component, `(n_rows, k)`."""
     codes, place = distinct_rows(evidence.codes)
     return component_logs_of(circuit, leaf_rows(circuit, evidence.weights), codes)[place]
 
 
-def component_logs_of(circuit: ColumnCircuit, rows: LeafRows, codes: AnyArray) -> FloatArray:
+def component_logs_of(circuit: Circuit, rows: LeafRows, codes: AnyArray) -> FloatArray:
     """The same for rows of codes, from the tables of the leaves."""
     found = np.empty((len(codes), circuit.n_components))
     if _is_much(circuit, len(codes)):
@@ -240,9 +240,7 @@ def component_logs_of(circuit: ColumnCircuit, rows: LeafRows, codes: AnyArray) -
     return found
 
 
-def leaf_flows(
-    circuit: ColumnCircuit, rows: LeafRows, codes: AnyArray
-) -> tuple[FloatArray, FloatArray]:
+def leaf_flows(circuit: Circuit, rows: LeafRows, codes: AnyArray) -> tuple[FloatArray, FloatArray]:
     """Log-probabilities `(n_rows, k)`, and how probable it is to pass the leaves.
 
     That is `(n_rows, k, n_leaves)`. Callers take as many rows at a time as fit in memory
@@ -265,17 +263,17 @@ def leaf_flows(
     return logs, flows
 
 
-def rows_at_a_time(circuit: ColumnCircuit) -> int:
+def rows_at_a_time(circuit: Circuit) -> int:
     """How many questions to take together where each needs a number per leaf and component."""
     return max(1, BLOCK_VALUES // (circuit.n_leaves * circuit.n_components))
 
 
-def _row_slices(circuit: ColumnCircuit, n_rows: int) -> list[slice]:
+def _row_slices(circuit: Circuit, n_rows: int) -> list[slice]:
     size = (circuit.n_edges + circuit.n_nodes) * circuit.n_components
     return list(slices(n_rows, max(1, BLOCK_VALUES // size)))
 
 
-def _is_much(circuit: ColumnCircuit, n_rows: int) -> bool:
+def _is_much(circuit: Circuit, n_rows: int) -> bool:
     """Whether questions are worth a kernel; sizes alone say so, and digits never depend on time."""
     return n_rows * circuit.n_edges * circuit.n_components > FEW_VALUES
 
@@ -283,7 +281,7 @@ def _is_much(circuit: ColumnCircuit, n_rows: int) -> bool:
 # Many questions: kernels
 
 
-def _plan(circuit: ColumnCircuit) -> Plan:
+def _plan(circuit: Circuit) -> Plan:
     n_leaves, n_sums = circuit.n_leaves, len(circuit.sum_vtree)
     return Plan(
         circuit.vtree.node_left,
@@ -313,7 +311,7 @@ def _in_lanes(logs: FloatArray) -> FloatArray:
 
 def _batch(
     walk: Callable[..., None],
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     rows: LeafRows,
     codes: AnyArray,
     *found: FloatArray,
@@ -332,14 +330,14 @@ def _batch(
     return is_lost | ~(is_fine & is_table_fine)
 
 
-def _theta_lanes(circuit: ColumnCircuit) -> tuple[FloatArray, AnyArray]:
+def _theta_lanes(circuit: Circuit) -> tuple[FloatArray, AnyArray]:
     """Parameters of edges in lanes, and which components lose no digits by that."""
     theta = _in_lanes(circuit.edge_log_theta)
     theta = theta[:, :, 0].copy() if circuit.n_components == 1 else theta
     return theta, are_moderate(circuit.edge_log_theta)
 
 
-def _table_lanes(circuit: ColumnCircuit, rows: LeafRows) -> tuple[FloatArray, AnyArray]:
+def _table_lanes(circuit: Circuit, rows: LeafRows) -> tuple[FloatArray, AnyArray]:
     """The same of the tables of leaves."""
     if rows.is_plain is None:
         return _in_lanes(rows.log_value), are_moderate(rows.log_value)
@@ -353,7 +351,7 @@ def _table_lanes(circuit: ColumnCircuit, rows: LeafRows) -> tuple[FloatArray, An
     return table, is_fine & are_moderate(more)
 
 
-def _plain_lanes(circuit: ColumnCircuit) -> tuple[FloatArray, AnyArray]:
+def _plain_lanes(circuit: Circuit) -> tuple[FloatArray, AnyArray]:
     log_value = _remembered(circuit, "_plain_rows", _plain_rows).log_value
     return _in_lanes(log_value), are_moderate(log_value)
 

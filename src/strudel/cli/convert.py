@@ -32,7 +32,7 @@ def convert(
     .strudel may end in .gz.
     """
     from strudel import save, write
-    from strudel.circuits.column_circuit import ColumnCircuit
+    from strudel.circuits.circuit import Circuit
     from strudel.io.read_write import as_kind, format_of, is_model
 
     if not source.exists():
@@ -40,7 +40,7 @@ def convert(
     if not is_of_others(source) and (vtree is not None or normalize):
         raise InputError("a .strudel file needs neither --vtree nor --normalize.")
     is_ours = target.suffix == ".strudel"
-    kind = ColumnCircuit if is_ours else format_of(target).holds
+    kind = Circuit if is_ours else format_of(target).holds
     check_output(target, "the result", (source, vtree), target.suffix)
     with warnings_as_notes():  # such as parameters that were normalised
         model = read_any(source, force, vtree=vtree, normalize=normalize)

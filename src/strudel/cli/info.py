@@ -21,7 +21,7 @@ def info(model: ModelArgument, force: ForceOption = False, as_json: JsonOption =
     the components are deterministic is checked on the circuit itself, not read from the file; if
     not, the reason is given.
     """
-    from strudel.circuits.column_properties import why_no_deterministic_components
+    from strudel.circuits.properties import why_no_deterministic_components
     from strudel.io.model_file import read_provenance
     from strudel.queries.given import circuit_of
 

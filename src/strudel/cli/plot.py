@@ -176,7 +176,7 @@ def draw(
 def _thing_to_draw(held: Any, history: Any, what: str, path: str) -> Any:
     """What the picture needs, out of what the file holds."""
     from strudel import Vtree
-    from strudel.circuits.column_circuit import ColumnCircuit
+    from strudel.circuits.circuit import Circuit
     from strudel.io.read_write import as_kind, is_model
 
     if what == "curve":
@@ -186,7 +186,7 @@ def _thing_to_draw(held: Any, history: Any, what: str, path: str) -> Any:
     if what == "tree" and type(held).__name__ == "ChowLiuTree":
         return held
     is_tree = what == "vtree" and not is_model(held)
-    return as_kind(held, Vtree if is_tree else ColumnCircuit)[0]
+    return as_kind(held, Vtree if is_tree else Circuit)[0]
 
 
 def _one(model: Any, text: str, asked: str) -> Any:

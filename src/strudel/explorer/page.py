@@ -30,8 +30,8 @@ import numpy as np
 from strudel._files import complete_file
 from strudel._names import did_you_mean
 from strudel._version import __version__
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import why_no_deterministic_components
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.properties import why_no_deterministic_components
 from strudel.queries.given import circuit_of
 from strudel.tables.column import Column, has_one_value_per_cell
 from strudel.tables.columns import date_text, duration_text, number_text
@@ -181,7 +181,7 @@ def page_data(model: Any, target: str | None = None, title: str | None = None) -
     }
 
 
-def _numbers(circuit: ColumnCircuit) -> str:
+def _numbers(circuit: Circuit) -> str:
     """All arrays one after another, little-endian, compressed, in base64."""
     integers = (
         circuit.leaf_column,

@@ -58,10 +58,10 @@ def save(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(figure_1_circuit(), f"{folder}/figure_1.strudel")
     ...     load(f"{folder}/figure_1.strudel")
-    Circuit(n_vars=4, ...)
+    BitCircuit(n_vars=4, ...)
     """
     kind = type(model).__name__
-    places = ESTIMATORS | MODELS | {name: BITS[name] for name in ("Circuit", "Mixture")}
+    places = ESTIMATORS | MODELS | {name: BITS[name] for name in ("BitCircuit", "BitMixture")}
     if places.get(kind) != type(model).__module__:
         raise TypeError(
             f"save takes a circuit, a tree, an event, a predictor or a fitted "

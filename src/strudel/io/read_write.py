@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import FileFormatError
@@ -60,9 +60,9 @@ class Format(NamedTuple):
 PREDICTOR = Format(PredictorCircuit, "a PredictorCircuit", read_predictor, predictor_lines)
 FORMATS = {
     ".vtree": Format(Vtree, "a vtree", lambda file, _: read_vtree(file)[0], vtree_lines),
-    ".psdd": Format(ColumnCircuit, "a circuit", read_psdd, psdd_lines),
-    ".jpc": Format(ColumnCircuit, "a circuit", read_jpc, jpc_lines),
-    ".spn": Format(ColumnCircuit, "a circuit", read_spn, spn_lines),
+    ".psdd": Format(Circuit, "a circuit", read_psdd, psdd_lines),
+    ".jpc": Format(Circuit, "a circuit", read_jpc, jpc_lines),
+    ".spn": Format(Circuit, "a circuit", read_spn, spn_lines),
     ".sdd": Format(Sdd, "an Sdd", read_sdd, sdd_lines),
     ".nnf": Format(Nnf, "an Nnf", lambda file, _: read_nnf(file), nnf_lines),
     ".jlc": Format(Nnf, "an Nnf", lambda file, _: read_jlc(file), jlc_lines),
@@ -161,7 +161,7 @@ def write(model: Any, path: PathLike) -> None:
     ((0, 1), (2, 3))
     """
     form = format_of(path)
-    if form.holds is ColumnCircuit and is_model(model):
+    if form.holds is Circuit and is_model(model):
         model = circuit_to_write(model, bare_suffix(path))
     if form.holds is PredictorCircuit:
         model = getattr(model, "predictor_", model)
@@ -208,11 +208,11 @@ def as_kind(model: Any, kind: type) -> tuple[Any, str]:
     """
     if isinstance(model, kind):
         return model, ""
-    if kind is ColumnCircuit and isinstance(model, ChowLiuTree):
+    if kind is Circuit and isinstance(model, ChowLiuTree):
         return compile_chow_liu(model, vtree_from_chow_liu(model)), "compiled"
-    if kind is ColumnCircuit and isinstance(model, Sdd | Nnf):
+    if kind is Circuit and isinstance(model, Sdd | Nnf):
         return uniform_circuit(model), "all satisfying rows equally likely"
-    if kind is ColumnCircuit and is_model(model):
+    if kind is Circuit and is_model(model):
         k = circuit_of(model).n_components
         of_estimator = "the circuit of the estimator" if hasattr(model, "circuit_") else ""
         return model, f"the {k} components as one circuit" if k > 1 else of_estimator

@@ -40,7 +40,7 @@ ESTIMATORS = {
 PREDICTORS = ("RegressionCircuit", "LogisticCircuit")
 LEARNERS = (*ESTIMATORS, "TableEncoder")
 MODELS = {
-    "ColumnCircuit": "strudel.circuits.column_circuit",
+    "Circuit": "strudel.circuits.circuit",
     "PredictorCircuit": "strudel.circuits.predictor",
     "Vtree": "strudel.trees.vtree",
     "ChowLiuTree": "strudel.trees.chow_liu",
@@ -49,8 +49,8 @@ MODELS = {
 }
 OPTIONS = "strudel.learning.options"
 BITS = {  # what estimators hold until they hold circuits over columns
-    "Circuit": "strudel.circuits.circuit",
-    "Mixture": "strudel.circuits.mixture",
+    "BitCircuit": "strudel.circuits.bit_circuit",
+    "BitMixture": "strudel.circuits.bit_mixture",
     "CodedNames": "strudel.tables.table_code",
     "TableCode": "strudel.tables.table_code",
     "CodedColumn": "strudel.tables.coded_column",
@@ -76,9 +76,9 @@ CLASSES = (  # where they live; nothing else is ever imported
         "StructureTrial": "strudel.learning.flow_predictors",
     }
 )
-CIRCUITS = ("ColumnCircuit", "Circuit", "Mixture")
+CIRCUITS = ("Circuit", "BitCircuit", "BitMixture")
 LEARNED: dict[str, tuple[str, ...]] = {  # by estimators, and the classes that it may have
-    "circuit_": ("ColumnCircuit",),
+    "circuit_": ("Circuit",),
     "density_": CIRCUITS,
     "predictor_": ("PredictorCircuit",),
     "code_": ("TableCode",),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.reweigh import normalized, pruned, side_by_side
 from strudel.circuits.walks import edges_at, first_node
 from strudel.errors import MissingDependencyError
@@ -112,7 +112,7 @@ def to_pyjuice(model: Any) -> Any:
     return built[circuit.vtree.root]
 
 
-def from_pyjuice(model: Any, root: Any) -> ColumnCircuit:
+def from_pyjuice(model: Any, root: Any) -> Circuit:
     """A model with the parameters of the circuit that `to_pyjuice` made of it.
 
     Parameters
@@ -241,11 +241,11 @@ def _needed(name: str, asker: str) -> Any:
         raise MissingDependencyError(f"{asker} needs {package}: pip install {package}.") from error
 
 
-def _sides(circuit: ColumnCircuit) -> tuple[AnyArray, AnyArray]:
+def _sides(circuit: Circuit) -> tuple[AnyArray, AnyArray]:
     return circuit.vtree.node_left, circuit.vtree.node_right
 
 
-def _vectors(circuit: ColumnCircuit) -> list[_Vector]:
+def _vectors(circuit: Circuit) -> list[_Vector]:
     """The nodes by vtree node, children before parents; possible cells of leaves only."""
     found = []
     for v in range(circuit.vtree.n_nodes):

@@ -1,6 +1,6 @@
 """Circuits as PyTorch modules.
 
-In:  a `ColumnCircuit`.
+In:  a `Circuit`.
 Out: `CircuitModule`, an `nn.Module` with the same distribution, whose parameters can be trained;
      and `to_model`, which brings them back.
 
@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 
 from strudel._types import FloatArray
-from strudel.circuits.column_properties import why_not_deterministic
 from strudel.circuits.on_device.levels import choice_edges, graph_of
 from strudel.circuits.on_device.passes import (
     Plan,
@@ -30,11 +29,12 @@ from strudel.circuits.on_device.passes import (
     root_value,
     with_fixed,
 )
+from strudel.circuits.properties import why_not_deterministic
 from strudel.errors import CircuitPropertyError
 from strudel.tables.evidence import Evidence, evidence_of
 
 if TYPE_CHECKING:
-    from strudel.circuits.column_circuit import ColumnCircuit
+    from strudel.circuits.circuit import Circuit
 
 
 class CircuitModule(nn.Module):
@@ -61,7 +61,7 @@ class CircuitModule(nn.Module):
     0.0192
     """
 
-    def __init__(self, circuit: ColumnCircuit, dtype: torch.dtype | None = None) -> None:
+    def __init__(self, circuit: Circuit, dtype: torch.dtype | None = None) -> None:
         super().__init__()
         dtype = dtype or torch.get_default_dtype()
         self.circuit = circuit
@@ -227,7 +227,7 @@ class CircuitModule(nn.Module):
         is_used = flow > 0
         return torch.where(is_used, flow * torch.where(is_used, mine - theirs, 0.0), 0.0).sum()
 
-    def to_model(self) -> ColumnCircuit:
+    def to_model(self) -> Circuit:
         """The circuit with the parameters that the module has now."""
         log_theta = self.log_theta().detach()
         log_weight = _as_array(self.log_weight())
@@ -242,7 +242,7 @@ class CircuitModule(nn.Module):
             log_total=0.0,
         )
 
-    def to_model_of(self, circuit: ColumnCircuit) -> ColumnCircuit:
+    def to_model_of(self, circuit: Circuit) -> Circuit:
         """`to_model` with the columns of a circuit of the same structure."""
         if not is_same_structure(self.circuit, circuit):
             raise ValueError("The module was not made from a model of this structure.")
@@ -357,7 +357,7 @@ class _Structure(nn.Module):
     column_cell: Tensor
     unknown: Tensor
 
-    def __init__(self, circuit: ColumnCircuit) -> None:
+    def __init__(self, circuit: Circuit) -> None:
         super().__init__()
         self.circuit = circuit
         graph = graph_of(circuit)
@@ -399,7 +399,7 @@ class _Structure(nn.Module):
             kept = array if name == "index" else array.astype(np.int64)
             self.register_buffer(name, torch.from_numpy(kept), persistent=False)
 
-    def parameters_of(self, circuit: ColumnCircuit) -> FloatArray:
+    def parameters_of(self, circuit: Circuit) -> FloatArray:
         """The logs of the parameters, `(n_parameters, k)`."""
         return np.vstack([circuit.leaf_log_p[self.cells], circuit.edge_log_theta[self.edges]])
 
@@ -484,7 +484,7 @@ def _as_array(tensor: Tensor) -> FloatArray:
     return tensor.detach().cpu().to(torch.float64).numpy()
 
 
-def is_same_structure(one: ColumnCircuit, other: ColumnCircuit) -> bool:
+def is_same_structure(one: Circuit, other: Circuit) -> bool:
     """Whether a module of one circuit can give parameters to the other."""
     same = all(
         np.array_equal(getattr(one, name), getattr(other, name))

@@ -1,4 +1,4 @@
-"""Rows -> a learned `Circuit` or `Mixture`.
+"""Rows -> a learned `BitCircuit` or `BitMixture`.
 
 Reading order: `fit` (the way of every fit), `options`, `parameters`, `search` with `growing`,
 `progress`, `learn_mixture` with `mixtures`; then `incomplete` and `structural_em` (rows with

@@ -30,9 +30,9 @@ from strudel._compiling import Clock
 from strudel._memory import total_memory
 from strudel._numba import use_threads
 from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.flows import compute_flows
-from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_flows import compute_flows
+from strudel.circuits.bit_mixture import BitMixture, as_mixture
 from strudel.circuits.passes import UNKNOWN, encode
 from strudel.data.bits import BitMatrix, merge_if_it_pays, pack_columns
 from strudel.data.lazy import is_lazy, row_blocks
@@ -424,7 +424,7 @@ class Blocks:
         while waiting:
             yield waiting.popleft().result()
 
-    def expect(self, model: Mixture, what: str, clock: Clock, report: Reporter) -> ExpectedFlows:
+    def expect(self, model: BitMixture, what: str, clock: Clock, report: Reporter) -> ExpectedFlows:
         """Expected flows of all rows, added in the order of the blocks."""
         total: ExpectedFlows | None = None
         for number, flows in enumerate(self.each(expect_block, model), 1):
@@ -464,7 +464,7 @@ def _with_one_thread(function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
 
 
-def expect_block(block: Block, model: Mixture) -> ExpectedFlows:
+def expect_block(block: Block, model: BitMixture) -> ExpectedFlows:
     """Expected flows of the rows of one block."""
     found = ExpectedFlows(np.zeros(model.edge_log_theta.shape), np.zeros(model.n_components), 0.0)
     for bits in _pieces(block.complete):
@@ -487,7 +487,7 @@ def _pieces(bits: BitMatrix) -> Iterator[BitMatrix]:
         yield BitMatrix(words, stop - start, weight)
 
 
-def _flows_of_one(bits: BitMatrix, model: Mixture) -> ExpectedFlows:
+def _flows_of_one(bits: BitMatrix, model: BitMixture) -> ExpectedFlows:
     """Exact counts of a single circuit."""
     count = compute_flows(model.structure, bits).edge_count.astype(np.float64)
     taken = count > 0.0
@@ -495,7 +495,7 @@ def _flows_of_one(bits: BitMatrix, model: Mixture) -> ExpectedFlows:
     return ExpectedFlows(count[:, np.newaxis], np.array([bits.total_weight]), log_p)
 
 
-def _flows_of_many(bits: BitMatrix, model: Mixture) -> ExpectedFlows:
+def _flows_of_many(bits: BitMatrix, model: BitMixture) -> ExpectedFlows:
     """Counts of every component, by its responsibility for each row."""
     has_defaults = bool(np.isfinite(model.edge_log_theta).all())
     choices, (bags,) = share_flows(model.structure, bits, has_defaults=has_defaults)
@@ -538,7 +538,7 @@ class Refitted(NamedTuple):
 
 
 def refit(
-    model: Circuit | Mixture,
+    model: BitCircuit | BitMixture,
     rows: Prepared,
     smoothing: Smoothing,
     *,
@@ -551,7 +551,7 @@ def refit(
     """
     blocks = rows.blocks
     best, valid, train = as_mixture(model), rows.mean_log_likelihood(model, "valid"), math.nan
-    is_exact = isinstance(model, Circuit) and smoothing.to == "uniform"
+    is_exact = isinstance(model, BitCircuit) and smoothing.to == "uniform"
     is_exact = is_exact and rows.gaps is None and not blocks.n_unknown
     stopped_because = ""
     try:
@@ -575,11 +575,11 @@ def refit(
         stopped_because = "max_seconds" if is_late else "interrupted"
         if math.isnan(train):
             train = rows.mean_log_likelihood(best, "train")
-    found = best.component(0) if isinstance(model, Circuit) else best
+    found = best.component(0) if isinstance(model, BitCircuit) else best
     return Refitted(found, LogLikelihoods(train, valid), stopped_because)
 
 
-def _maximised(model: Mixture, flows: ExpectedFlows, to: str, strength: float) -> Mixture:
+def _maximised(model: BitMixture, flows: ExpectedFlows, to: str, strength: float) -> BitMixture:
     """The model with the parameters that suit counts and virtual rows best."""
     prior = uniform_prior(model.structure, strength if to == "uniform" else 0.0)
     if to == "single":

@@ -5,8 +5,8 @@ In:  0/1 rows, NaN where a value is unknown, the class of each, and what their c
 Out: the best `Setting` with its smoothing, and every trial; the `ClassModel` fitted to all rows,
      which says how probable each class is together with what is known of a row.
 
-**Classes side by side.** The components of all classes stand in one `Mixture`, whose weights hold
-the share of each class: the probability of a class given a row, complete or not, is the
+**Classes side by side.** The components of all classes stand in one `BitMixture`, whose weights
+hold the share of each class: the probability of a class given a row, complete or not, is the
 responsibility of its components. Or the class is a variable of a joint mixture. Parameters are
 smoothed in two steps: those of a component towards those of its class, and those of a class towards
 those of all rows. So a class with few rows borrows from the others.
@@ -43,13 +43,13 @@ from sklearn.linear_model import LogisticRegression
 
 from strudel._compiling import NO_LIMIT, Clock
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_flows import compute_flows
 from strudel.circuits.bit_likelihood import class_logs, class_logs_of_joint
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
-from strudel.circuits.flows import compute_flows
 from strudel.circuits.fold import folded, over_columns, with_class
-from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.incomplete import expected_flows
 from strudel.learning.mixtures.em import MixtureData, cluster_labels, train_runs
@@ -172,7 +172,7 @@ def first_structure(
     *,
     is_independent: bool = False,
     alpha: float = 0.5,
-) -> Circuit:
+) -> BitCircuit:
     """The best tree within the classes, or all columns independent, as a circuit."""
     if columns is not None:
         return compile_column_tree(
@@ -187,7 +187,7 @@ def first_structure(
 class ClassModel:
     """A mixture that holds classes."""
 
-    mixture: Mixture
+    mixture: BitMixture
     component_class: IntArray | None  # the class of every component, or
     codewords: ByteArray | None  # what the last variables say for every class
 
@@ -198,7 +198,7 @@ class ClassModel:
         assert self.codewords is not None
         return class_logs_of_joint(self.mixture, self.codewords, rows)
 
-    def over_columns(self, code: TableCode) -> ColumnCircuit:
+    def over_columns(self, code: TableCode) -> Circuit:
         """The distribution of the columns of a code, of which the last one is the class."""
         columns, own = columns_of_code(code), self.component_class
         if own is None:
@@ -242,7 +242,7 @@ def class_column(classes: Sequence[Any], name: str, taken: Sequence[str]) -> Col
 class ClassCounts:
     """How much weight every component sends through every edge."""
 
-    circuit: Circuit
+    circuit: BitCircuit
     edge_count: FloatArray  # (n_edges, n_components)
     total: FloatArray  # (n_components,) weight of all rows of a component
     component_class: IntArray  # (n_components,) the class of each component, from 0 and in order
@@ -252,7 +252,7 @@ class ClassCounts:
         """Number of classes."""
         return int(self.component_class[-1]) + 1
 
-    def mixture(self, class_strength: float, strength: float) -> Mixture:
+    def mixture(self, class_strength: float, strength: float) -> BitMixture:
         """The mixture of all classes.
 
         The strengths are virtual rows per sum node that draw a class to all rows, and a component
@@ -271,7 +271,7 @@ class ClassCounts:
         size = of_class.sum(axis=1)[self.component_class]
         weight = (self.total + 1.0 / size) / (class_total[self.component_class] + 1.0)
         with np.errstate(divide="ignore"):
-            return Mixture(
+            return BitMixture(
                 self.circuit, np.log(theta), np.log(weight * prior[self.component_class])
             )
 
@@ -287,7 +287,7 @@ class ClassCounts:
 
 
 def count_classes(
-    circuit: Circuit,
+    circuit: BitCircuit,
     classes: Sequence[BitMatrix],
     n_components: int,
     *,
@@ -349,7 +349,7 @@ class ClassFit:
             for c, (table, weight) in enumerate(groups):
                 own = counts.component_class == c
                 log_weight = mixture.log_weight[own] - logsumexp(mixture.log_weight[own])
-                part = Mixture(mixture.structure, mixture.edge_log_theta[:, own], log_weight)
+                part = BitMixture(mixture.structure, mixture.edge_log_theta[:, own], log_weight)
                 flows = expected_flows(part, table, sample_weight=weight)
                 edge_count[:, own], total[own] = flows.edge_count, flows.component_weight
             counts = replace(counts, edge_count=edge_count, total=total)
@@ -381,7 +381,7 @@ class Tables(NamedTuple):
 class LogisticFit:
     """Rows, complete for the regression and as they are for the mixture."""
 
-    circuit: Circuit  # over the columns, all independent
+    circuit: BitCircuit  # over the columns, all independent
     rows: ClassRows  # complete
     known: ClassRows  # as they are
     n_components: int
@@ -488,7 +488,7 @@ class LogisticFit:
         own = label[:, np.newaxis] == np.arange(n_components)
         return 0.9 * own + 0.1 / n_components, LOGISTIC_STEPS
 
-    def _mixture(self, tables: Tables) -> Mixture:
+    def _mixture(self, tables: Tables) -> BitMixture:
         """The tables as parameters of the circuit.
 
         The share of an edge among those of its sum is that of the values that take it.
@@ -511,7 +511,7 @@ class LogisticFit:
         total = np.zeros((self.circuit.n_nodes, len(theta)))
         np.add.at(total, self.circuit.edge_parent, count)
         log_weight = tables.log_weight.ravel()
-        return Mixture(
+        return BitMixture(
             self.circuit,
             np.log(count) - np.log(total[self.circuit.edge_parent]),
             log_weight - logsumexp(log_weight),
@@ -632,7 +632,7 @@ class Structures:
         self.rows = rows
         self.codewords = class_codewords(rows.n_classes)
         self._classes = rows.by_class()
-        self._made: dict[tuple[str, str, int], Circuit] = {}
+        self._made: dict[tuple[str, str, int], BitCircuit] = {}
 
     def fit(self, setting: Setting, rng: np.random.Generator) -> ClassFit | LogisticFit:
         """Fit a setting to the rows."""
@@ -649,14 +649,14 @@ class Structures:
         counts = count_classes(circuit, [self._joint_rows()], n_components, rng=rng)
         return ClassFit(counts, self.codewords)
 
-    def _circuit(self, method: str, init: str, n_splits: int) -> Circuit:
+    def _circuit(self, method: str, init: str, n_splits: int) -> BitCircuit:
         key = (method, init, n_splits)
         if key not in self._made:
             make = self._grown if n_splits else self._first
             self._made[key] = make(*key)
         return self._made[key]
 
-    def _first(self, method: str, init: str, n_splits: int) -> Circuit:
+    def _first(self, method: str, init: str, n_splits: int) -> BitCircuit:
         is_independent = init == "independent"
         columns = self.rows.columns
         if method == "per_class":
@@ -667,7 +667,7 @@ class Structures:
             columns = (*complete_columns(columns or (), n_vars), of_class)
         return first_structure([rows], columns, is_independent=is_independent, alpha=1.0)
 
-    def _grown(self, method: str, init: str, n_splits: int) -> Circuit:
+    def _grown(self, method: str, init: str, n_splits: int) -> BitCircuit:
         """Splits that the search makes on all rows together."""
         joint = self._joint_rows()
         bits = joint

@@ -25,10 +25,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.bit_probabilities import log_probabilities
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.fold import over_columns, unfold
-from strudel.circuits.mixture import Mixture
 from strudel.learning.incomplete import ExpectedFlows, expected_flows
 from strudel.queries.cells import cell_probabilities
 from strudel.tables.column import Column
@@ -144,7 +144,7 @@ def numbers_of(evidence: Evidence) -> list[FloatArray | None]:
 
 
 def learn_fill_regressions(
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     X: Any,
     sample_weight: Any,
     rng: np.random.Generator,
@@ -228,8 +228,8 @@ def learn_fill_regressions(
 
 
 def _models_without(
-    model: Mixture, rows: FloatArray, sample_weight: FloatArray | None, fold: AnyArray
-) -> list[Mixture]:
+    model: BitMixture, rows: FloatArray, sample_weight: FloatArray | None, fold: AnyArray
+) -> list[BitMixture]:
     """The model without the rows of every fold: less weight where these rows went.
 
     Their expected flows are taken away from those of all rows, as one step of EM would do it.
@@ -249,7 +249,7 @@ def _models_without(
     return [_without(model, total, own) for own in flows]
 
 
-def _without(model: Mixture, total: ExpectedFlows, own: ExpectedFlows) -> Mixture:
+def _without(model: BitMixture, total: ExpectedFlows, own: ExpectedFlows) -> BitMixture:
     """The model with the share of its flows that is left without some."""
 
     def share_left(count: FloatArray, taken: FloatArray) -> FloatArray:
@@ -263,7 +263,7 @@ def _without(model: Mixture, total: ExpectedFlows, own: ExpectedFlows) -> Mixtur
     total_of = sums[circuit.edge_parent]
     theta = np.divide(theta, total_of, out=np.exp(model.edge_log_theta), where=total_of > 0.0)
     with np.errstate(divide="ignore"):  # what cannot be stays so
-        return Mixture(circuit, np.log(theta), np.log(weight / weight.sum()))
+        return BitMixture(circuit, np.log(theta), np.log(weight / weight.sum()))
 
 
 def _unknown(columns: Columns, numbers: Numbers, codes: AnyArray) -> AnyArray:

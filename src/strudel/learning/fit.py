@@ -20,11 +20,11 @@ import numpy as np
 from strudel._compiling import Clock, now
 from strudel._numba import use_threads
 from strudel._types import ByteArray
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_flows import flow_log_likelihood
+from strudel.circuits.bit_mixture import Model
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.fold import folded
-from strudel.circuits.mixture import Model
 from strudel.data.argument_checks import BYTES_OF_A_SPLIT, check_fits
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.lazy import is_lazy
@@ -83,7 +83,7 @@ FOR_BLOCKS = 0.4  # of the time, for EM on all rows of a Dask table after learni
 
 def learn_circuit(
     rows: Prepared, search: SearchOptions, sampled_rows: SampledRows, report: Reporter
-) -> tuple[Circuit, History]:
+) -> tuple[BitCircuit, History]:
     """The best circuit, and the history of the search that found it."""
     if rows.gaps is None:
         return _learn_complete(rows, search, sampled_rows, report)
@@ -97,7 +97,7 @@ def learn_circuit(
         return Learned(circuit, history, is_late or history.stopped_because == "interrupted")
 
     def refit(model: Model) -> Model:
-        assert isinstance(model, Circuit)
+        assert isinstance(model, BitCircuit)
         return model if clock.is_up else refit_circuit(model, gaps, clock.part(REFIT_SHARE))
 
     n_copies = max(gaps.n_copies, FEWEST_COPIES)
@@ -111,7 +111,7 @@ def learn_circuit(
 
 def _learn_complete(
     rows: Prepared, search: SearchOptions, sampled_rows: SampledRows, report: Reporter
-) -> tuple[Circuit, History]:
+) -> tuple[BitCircuit, History]:
     """Learn from rows without unknown values; the structure perhaps from some of them only."""
     part = rows.part(search.search.structure_rows)
     if sampled_rows and rows.start is None:
@@ -125,7 +125,7 @@ def _learn_complete(
 
 def learn_with_sampled_rows(
     rows: Prepared, search: SearchOptions, n_rows: int | Literal["auto"], report: Reporter
-) -> tuple[Circuit, History]:
+) -> tuple[BitCircuit, History]:
     """Learn from the rows alone, and go on with rows sampled from a mixture as well.
 
     A mixture generalises better than one deterministic circuit can, but rows sampled from it teach
@@ -199,7 +199,7 @@ def learn_with_sampled_rows(
     return best
 
 
-def _long_prefix(grown: Grown, n_rows: int) -> Circuit | None:
+def _long_prefix(grown: Grown, n_rows: int) -> BitCircuit | None:
     """The structure after as many splits as a mixture may have, if it has a row for every edge."""
     if grown.history.best < MOST_SPLITS:
         return None
@@ -207,7 +207,7 @@ def _long_prefix(grown: Grown, n_rows: int) -> Circuit | None:
     return prefix if prefix.n_edges <= n_rows else None
 
 
-def _score(learned: tuple[Circuit, History]) -> float:
+def _score(learned: tuple[BitCircuit, History]) -> float:
     history = learned[1]
     return float(history.valid[history.best])
 
@@ -215,9 +215,9 @@ def _score(learned: tuple[Circuit, History]) -> float:
 def _with_best_parameters(
     rows: Prepared,
     tables: Sequence[Prepared],
-    learned: tuple[Circuit, History],
+    learned: tuple[BitCircuit, History],
     search: SearchOptions,
-) -> tuple[Circuit, History]:
+) -> tuple[BitCircuit, History]:
     """A circuit with its own parameters, or with those fitted to a table, if these are better."""
     best = learned
     for table in tables:
@@ -237,7 +237,7 @@ def _samples(
     seed: int,
     best: SearchOptions,
     score: float,
-    prefix: Circuit | None,
+    prefix: BitCircuit | None,
 ) -> ByteArray:
     """Rows sampled from the best mixture that can be learned in the time.
 
@@ -287,7 +287,7 @@ class Fitted:
     """All that `fit` keeps, together, so that a fit that fails changes nothing."""
 
     rows: Prepared
-    circuit: ColumnCircuit
+    circuit: Circuit
     history: Record
     log_likelihoods: LogLikelihoods
     chosen: dict[str, Any] = field(default_factory=dict)  # of a mixture
@@ -410,7 +410,7 @@ def _log_likelihoods(rows: Prepared, model: Any) -> LogLikelihoods:
     )
 
 
-def _better(last: Circuit, circuit: Circuit, valid: BitMatrix) -> Circuit:
+def _better(last: BitCircuit, circuit: BitCircuit, valid: BitMatrix) -> BitCircuit:
     """The circuit of the last fit, if it remains better: what its copies came from is not known."""
     before = flow_log_likelihood(last, valid) @ valid.weights
     after = flow_log_likelihood(circuit, valid) @ valid.weights

@@ -33,8 +33,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from strudel._numba import kernel, lowest_bit
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.flows import compute_flows
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_flows import compute_flows
 from strudel.circuits.predictor import PredictorCircuit, predictor_of_bits
 from strudel.data.bits import pack_columns
 from strudel.learning.growing.growing_circuit import GrowingCircuit
@@ -178,7 +178,7 @@ class PredictorSearch:
         """The penalty while structures are compared."""
         return SEARCH_ALPHA if self.alpha is None else self.alpha
 
-    def choose_start(self, starts: Sequence[tuple[int, Circuit]]) -> int:
+    def choose_start(self, starts: Sequence[tuple[int, BitCircuit]]) -> int:
         """The best of some circuits, each with the number of its splits; returns which."""
         if len(starts) == 1:
             return 0
@@ -190,7 +190,7 @@ class PredictorSearch:
             losses.append(self._try(growing, self._rough_fit(train), valid, n_splits, 0))
         return first_good(losses, self.valid.weight)
 
-    def split(self, start: Circuit, n_splits: int, most: int | None) -> tuple[Circuit, int]:
+    def split(self, start: BitCircuit, n_splits: int, most: int | None) -> tuple[BitCircuit, int]:
         """The start with `most` more splits, or as many as help if that is None."""
         growing = self._growing(start)
         losses: dict[int, FloatArray] = {}  # by the number of splits
@@ -219,7 +219,7 @@ class PredictorSearch:
             made = list(losses)[first_good(held_out, self.valid.weight, n_errors=0.5)]
         return growing.snapshot(made), made
 
-    def choose_alpha(self, structure: Circuit) -> float:
+    def choose_alpha(self, structure: BitCircuit) -> float:
         """The largest penalty that is within one standard error of the best.
 
         A few validation rows cannot rank penalties: all rows then take part, by cross-validation.
@@ -247,7 +247,7 @@ class PredictorSearch:
             losses.append(loss[tested])
         return ALPHAS[::-1][first_good(losses, rows.weight[tested])]
 
-    def _growing(self, start: Circuit) -> GrowingCircuit:
+    def _growing(self, start: BitCircuit) -> GrowingCircuit:
         return GrowingCircuit(start, self._train_bits, self._valid_bits)
 
     def _features(self, growing: GrowingCircuit) -> tuple[Any, Any]:
@@ -289,7 +289,7 @@ def first_good(losses: Sequence[FloatArray], weight: FloatArray, n_errors: float
     raise AssertionError("the best is as good as itself")
 
 
-def fit_circuit(structure: Circuit, rows: Rows, loss: Loss, alpha: float) -> PredictorCircuit:
+def fit_circuit(structure: BitCircuit, rows: Rows, loss: Loss, alpha: float) -> PredictorCircuit:
     """The predictor circuit on a structure, fitted to all the precision there is."""
     edges, features = features_of(structure, rows, len(rows.X))
     coefficients, bias = loss.solve(features, rows.target, rows.weight, alpha, EXACT)
@@ -300,7 +300,7 @@ def fit_circuit(structure: Circuit, rows: Rows, loss: Loss, alpha: float) -> Pre
     return predictor_of_bits(structure, literal_weight, edge_weight, bias, loss.kind)
 
 
-def features_of(structure: Circuit, rows: Rows, n_used: int) -> tuple[IntArray, Any]:
+def features_of(structure: BitCircuit, rows: Rows, n_used: int) -> tuple[IntArray, Any]:
     """The edges that count, by the first `n_used` rows, and the features of all."""
     active = compute_flows(structure, rows.X).active_edge
     choice = np.diff(structure.node_edges)[structure.edge_parent] > 1

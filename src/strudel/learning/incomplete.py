@@ -1,6 +1,6 @@
 """Rows with unknown values: what they reach in a circuit, expected flows, and parameters by EM.
 
-In:  a `Circuit` or a `Mixture` with its parameters, and a table of 0, 1 and NaN.
+In:  a `BitCircuit` or a `BitMixture` with its parameters, and a table of 0, 1 and NaN.
 Out: `PartialRows`, equal rows merged; `ExpectedFlows`: how much weight of the rows takes every edge
      of every component, on average, and their log-likelihood; the model with better parameters.
 
@@ -33,10 +33,10 @@ from numpy.typing import ArrayLike
 from strudel._compiling import NO_LIMIT, Clock
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import BitMixture, as_mixture
+from strudel.circuits.bit_properties import check_properties
 from strudel.circuits.passes import decode, distinct_rows, encode
-from strudel.circuits.properties import check_properties
 from strudel.circuits.walks import raise_if_impossible
 from strudel.data.bits import BitMatrix, exact_weights, pack_rows
 from strudel.data.validation import check_evidence, check_sample_weight
@@ -76,11 +76,11 @@ class PartialRows:
         """The rows as 0, 1 and NaN."""
         return decode(self.codes)
 
-    def expect(self, passes: Passes, mixture: Mixture, n_groups: int = 1) -> ExpectedFlows:
+    def expect(self, passes: Passes, mixture: BitMixture, n_groups: int = 1) -> ExpectedFlows:
         """Expected flows of all rows."""
         return passes.expect(self, mixture, n_groups)
 
-    def mean_log_probability(self, passes: Passes, mixture: Mixture) -> float:
+    def mean_log_probability(self, passes: Passes, mixture: BitMixture) -> float:
         """Mean log-likelihood of what is known of the rows."""
         return float(self.weight @ passes.log_probabilities(self, mixture) / self.total_weight)
 
@@ -159,17 +159,17 @@ def expected_flows(
 class Passes(NamedTuple):
     """A structure, ready for passes with any parameters."""
 
-    circuit: Circuit
+    circuit: BitCircuit
     layout: Layout
 
     @classmethod
     def of(cls, model: Model, query: str) -> Passes:
         """Lay out the structure that all components share."""
-        circuit = model.structure if isinstance(model, Mixture) else model
+        circuit = model.structure if isinstance(model, BitMixture) else model
         check_properties(circuit, query, "smooth", "in_normal_form")
         return cls(circuit, layout(circuit))
 
-    def expect(self, rows: PartialRows, mixture: Mixture, n_groups: int = 1) -> ExpectedFlows:
+    def expect(self, rows: PartialRows, mixture: BitMixture, n_groups: int = 1) -> ExpectedFlows:
         """Expected flows; groups of components are mixtures of their own, averaged evenly."""
         log_p = np.empty((rows.n_rows, n_groups))
         count, weight = self._run(rows, mixture, n_groups, log_p)
@@ -177,7 +177,7 @@ class Passes(NamedTuple):
         log_of_rows = np.logaddexp.reduce(log_p, axis=1) - np.log(n_groups)
         return ExpectedFlows(count, weight, float(rows.weight @ log_of_rows))
 
-    def log_probabilities(self, rows: PartialRows, mixture: Mixture) -> FloatArray:
+    def log_probabilities(self, rows: PartialRows, mixture: BitMixture) -> FloatArray:
         """Log-probability of every row."""
         log_p = np.empty((rows.n_rows, 1))
         self._run(rows, mixture, 1, log_p, is_counting=False)
@@ -186,7 +186,7 @@ class Passes(NamedTuple):
     def _run(
         self,
         rows: PartialRows,
-        mixture: Mixture,
+        mixture: BitMixture,
         n_groups: int,
         log_p: FloatArray,
         is_counting: bool = True,
@@ -311,7 +311,7 @@ class Reached(NamedTuple):
     right: IntArray
 
 
-def layout(circuit: Circuit) -> Layout:
+def layout(circuit: BitCircuit) -> Layout:
     """Find out what every node has decided."""
     vtree = circuit.vtree
     first, last = (span[circuit.node_vtree] for span in vtree.node_span)
@@ -363,7 +363,7 @@ def _find_decided(
                     never[n, place // 64, value] |= bit
 
 
-def known_words(circuit: Circuit, codes: AnyArray) -> WordArray:
+def known_words(circuit: BitCircuit, codes: AnyArray) -> WordArray:
     """For every row the places known to be 0, and to be 1, of shape `(n_rows, n_words, 2)`."""
     ordered = codes[:, circuit.vtree.order]
     return np.stack([pack_rows(ordered == 0), pack_rows(ordered == 1)], axis=2)
@@ -517,14 +517,14 @@ class EmLimits:
 class Fitted(NamedTuple):
     """The best step of EM."""
 
-    model: Mixture
+    model: BitMixture
     flows: ExpectedFlows | None  # the counts its parameters come from; None for the start
     train: float  # mean log-likelihood of what is known of the rows
     valid: float  # of the validation rows; nan without any
 
 
 def fit_incomplete(
-    model: Circuit | Mixture,
+    model: BitCircuit | BitMixture,
     X: PartialRows | BitMatrix | ArrayLike,
     *,
     X_valid: PartialRows | BitMatrix | ArrayLike | None = None,
@@ -532,7 +532,7 @@ def fit_incomplete(
     pseudocount: float = 1.0,
     max_iter: int = 100,
     tol: float = 1e-4,
-) -> Circuit | Mixture:
+) -> BitCircuit | BitMixture:
     """Fit the parameters of a circuit or a mixture to rows with unknown values, by EM.
 
     Parameters
@@ -573,12 +573,12 @@ def fit_incomplete(
     limits = EmLimits(max_iter, tol)
     start = as_mixture(model)
     best = climb(passes, start, rows, valid, prior, limits, survives_interrupt=True)
-    return best.model.component(0) if isinstance(model, Circuit) else best.model
+    return best.model.component(0) if isinstance(model, BitCircuit) else best.model
 
 
 def climb(
     passes: Passes,
-    start: Mixture,
+    start: BitMixture,
     rows: PartialRows,
     valid: PartialRows | None,
     prior: Prior,
@@ -623,11 +623,13 @@ def climb(
     return best
 
 
-def maximise(circuit: Circuit, flows: ExpectedFlows, prior: Prior, n_groups: int = 1) -> Mixture:
+def maximise(
+    circuit: BitCircuit, flows: ExpectedFlows, prior: Prior, n_groups: int = 1
+) -> BitMixture:
     """The parameters that suit expected counts and a prior best."""
     log_theta = np.empty_like(flows.edge_count)
     log_parameters(flows.edge_count, circuit.node_edges, prior.mean, prior.strength, log_theta)
     mass = flows.component_weight.reshape(n_groups, -1)
     # One virtual row per group keeps every weight above zero.
     weight = (mass + 1.0 / mass.shape[1]) / (mass.sum(axis=1, keepdims=True) + 1.0) / n_groups
-    return Mixture(circuit, log_theta, np.log(weight).ravel())
+    return BitMixture(circuit, log_theta, np.log(weight).ravel())

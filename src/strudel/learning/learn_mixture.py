@@ -42,11 +42,11 @@ import numpy as np
 from strudel._compiling import Clock, now
 from strudel._torch import has_torch
 from strudel._types import FloatArray
+from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.bit_likelihood import rows_log_likelihood, rows_responsibilities
+from strudel.circuits.bit_mixture import BitMixture, Model
 from strudel.circuits.bit_probabilities import log_probabilities
-from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_column_tree
-from strudel.circuits.mixture import Mixture, Model
 from strudel.data.bits import merge_equal_rows
 from strudel.errors import AlikeComponentsWarning
 from strudel.learning.mixtures.choose import (
@@ -141,7 +141,7 @@ TRIED = 8  # there, a run that chooses takes this part of the steps, and of the 
 class LearnedMixture:
     """All that `fit` keeps, together, so that a fit that fails changes nothing."""
 
-    mixture: Mixture
+    mixture: BitMixture
     history: MixtureHistory
     chosen: dict[str, Any]
 
@@ -202,7 +202,7 @@ class Job:
     trials: list[Trial]
 
 
-def learn_mixture(rows: Prepared, job: Job, start: Mixture | None = None) -> LearnedMixture:
+def learn_mixture(rows: Prepared, job: Job, start: BitMixture | None = None) -> LearnedMixture:
     """The best mixture; with a `start`, the components of that one learn on."""
     task = job.task
     if start is not None:
@@ -230,7 +230,7 @@ def can_tie(rows: Prepared) -> bool:
     return bool(rows.train.n_rows * rows.train.n_vars >= MANY_CELLS)
 
 
-def _go_on_with(start: Mixture, rows: Prepared, job: Job) -> LearnedMixture:
+def _go_on_with(start: BitMixture, rows: Prepared, job: Job) -> LearnedMixture:
     """A mixture after steps of EM on all rows; the start itself if it remains better."""
     options = replace(
         job.task.options,
@@ -286,7 +286,7 @@ def learn_one(rows: Prepared, job: Job, completer: Model | None = None) -> Learn
         return Learned(learned.mixture, learned, learned.history.stopped_because in CUT)
 
     def refit(model: Model) -> Model:
-        assert isinstance(model, Mixture)
+        assert isinstance(model, BitMixture)
         if options.is_tilted:  # EM on the rows would make all parameters their own
             return model
         refit_clock = clock.part(REFIT_SHARE)
@@ -340,16 +340,16 @@ def choose_and_train(
     growing, splits = grown.growing, grown.history
     last = len(splits) - 1  # fewer than asked for if nothing was left to split
     prefixes = prefixes_of(splits.best, task.effort.splits) if task.chooses_splits else [last]
-    independent: Circuit | None = None
+    independent: BitCircuit | None = None
     sizes = task.sizes
     n_splits, n_components = prefixes[-1], sizes[0]
     choice: Setting | None = None
 
-    def snapshot(n: int) -> Circuit:
+    def snapshot(n: int) -> BitCircuit:
         if n == INDEPENDENT:
             assert independent is not None
             return independent
-        found: Circuit = growing.snapshot(n)
+        found: BitCircuit = growing.snapshot(n)
         return found
 
     def on_trial(trial: Trial, words: str) -> None:
@@ -407,7 +407,7 @@ def choose_and_train(
 def _train(
     rows: Prepared,
     job: Job,
-    structure: Circuit,
+    structure: BitCircuit,
     n_splits: int,
     n_components: int,
 ) -> LearnedMixture:
@@ -431,7 +431,9 @@ def _train(
     return _learned(rows, mixture, history, n_splits, size)
 
 
-def _single_circuit(rows: Prepared, job: Job, structure: Circuit, n_splits: int) -> LearnedMixture:
+def _single_circuit(
+    rows: Prepared, job: Job, structure: BitCircuit, n_splits: int
+) -> LearnedMixture:
     """The single circuit, for an interrupt before there is a mixture."""
     found: list[MixtureHistory] = []
     quick = replace(
@@ -449,7 +451,7 @@ def _single_circuit(rows: Prepared, job: Job, structure: Circuit, n_splits: int)
 
 
 def _learned(
-    rows: Prepared, mixture: Mixture, history: MixtureHistory, n_splits: int, n_components: int
+    rows: Prepared, mixture: BitMixture, history: MixtureHistory, n_splits: int, n_components: int
 ) -> LearnedMixture:
     """What became of a fit; the history's likelihood is from before smoothing is chosen."""
     valid = rows.mean_log_likelihood(mixture, "valid")
@@ -482,7 +484,7 @@ def _tell(job: Job, trial: Trial, words: str = "") -> None:
     job.report.say("choice", f"{words}{describe(trial)}", len(job.trials), trial.valid)
 
 
-def _independent_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit | None:
+def _independent_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> BitCircuit | None:
     """Independent variables, or columns, on a vtree; None where the rows start elsewhere."""
     if rows.start is not None or task.search.init == "independent":
         return None
@@ -555,7 +557,7 @@ def _learn_later_kinds(
     structure, n_splits = first.mixture.structure, int(first.chosen["n_splits"])
     groups.append(_group(rows, "em", n_splits, first.mixture))
 
-    def learn(kind: str, structure: Circuit, n_splits: int, share: float) -> None:
+    def learn(kind: str, structure: BitCircuit, n_splits: int, share: float) -> None:
         n_left = most - sum(group.mixture.n_components for group in groups)
         sizes, n_left = task.to_choose_from, max(1, int(share * n_left))
         if rows.encoder is not None:  # small mixtures answer sooner
@@ -583,7 +585,7 @@ def _learn_later_kinds(
         learn("tilted", structure, n_splits, 1.0)
 
 
-def _coarse_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit:
+def _coarse_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> BitCircuit:
     """The first circuit of the search without its weak edges, or independent columns.
 
     The first circuit is not known where rows were completed in several ways, or where several
@@ -637,7 +639,7 @@ def _average_kinds(
     return LearnedMixture(mixture, first.history, chosen | _parts(kept, shares))
 
 
-def _share_of_pairs(rows: Prepared, smooth: Mixture, pairs: PairComponents) -> float:
+def _share_of_pairs(rows: Prepared, smooth: BitMixture, pairs: PairComponents) -> float:
     """The weight of components learned from pairs: more where the others lost a dependence."""
     if any(triple.is_lost_by(smooth) for triple in pairs.triples):
         return MOST_OF_PAIRS
@@ -647,7 +649,7 @@ def _share_of_pairs(rows: Prepared, smooth: Mixture, pairs: PairComponents) -> f
     return MOST_OF_PAIRS if found.lost else OF_PAIRS
 
 
-def _group(rows: Prepared, kind: str, n_splits: int, mixture: Mixture) -> Group:
+def _group(rows: Prepared, kind: str, n_splits: int, mixture: BitMixture) -> Group:
     """A mixture with the log-likelihoods of what is known of the validation rows."""
     known = None if rows.gaps is None else rows.gaps.valid_rows
     if known is None:
@@ -748,12 +750,12 @@ def _points(most: int) -> list[int]:
 def _fit_networks(
     rows: Prepared,
     job: Job,
-    structure: Circuit,
+    structure: BitCircuit,
     method: Continuous,
     sizes: Sequence[int],
     max_seconds: float | None,
     words: str = "",
-) -> tuple[Mixture, MixtureHistory]:
+) -> tuple[BitMixture, MixtureHistory]:
     """A mixture by networks; `words` say which of several it is, of which none warns."""
     from strudel.learning.mixtures.networks import fit_continuous_mixture  # late: needs torch
 
@@ -801,7 +803,7 @@ class _Prefix(NamedTuple):
     """A structure, and how many splits made it."""
 
     n_splits: int
-    structure: Circuit
+    structure: BitCircuit
 
     def methods(self, effort: NetworkEffort) -> list[Continuous]:
         """How networks learn on it, and how long: as there is work for."""

@@ -1,6 +1,6 @@
 """Parameters in closed form: the share of a sum's rows that takes an edge (equation 2).
 
-In:  a deterministic `Circuit` and fully observed rows, or the weight through every edge.
+In:  a deterministic `BitCircuit` and fully observed rows, or the weight through every edge.
 Out: the circuit with these parameters.
 """
 
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._types import CountArray, FloatArray
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_flows import compute_flows
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.flows import compute_flows
 from strudel.circuits.fold import over_columns, unfold
 from strudel.data.bits import BitMatrix
 
@@ -46,7 +46,7 @@ def fit_parameters(
     >>> fitted.theta[-2:]  # X4 = 1 and X4 = 0
     array([0.5, 0.5])
     """
-    if isinstance(circuit, ColumnCircuit):
+    if isinstance(circuit, Circuit):
         made = unfold(circuit, None).structure
         made = fit_parameters(made, X, sample_weight=sample_weight, pseudocount=pseudocount)
         return over_columns(made, circuit.columns, None)
@@ -54,7 +54,7 @@ def fit_parameters(
     return circuit.with_parameters(log_parameters(circuit, count, pseudocount))
 
 
-def log_parameters(circuit: Circuit, edge_count: CountArray, pseudocount: float) -> FloatArray:
+def log_parameters(circuit: BitCircuit, edge_count: CountArray, pseudocount: float) -> FloatArray:
     """Logs of `(count + pseudocount / width) / (sum's count + pseudocount)`; uniform at 0/0."""
     parent = circuit.edge_parent
     width = np.diff(circuit.node_edges)[parent]

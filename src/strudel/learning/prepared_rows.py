@@ -22,12 +22,12 @@ from strudel._names import names_of
 from strudel._numba import use_threads
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray
 from strudel.algebra.event_circuit import event_circuit
+from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.bit_likelihood import rows_log_likelihood
+from strudel.circuits.bit_mixture import BitMixture, Model
 from strudel.circuits.bit_probabilities import log_probabilities
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.fold import over_columns, unfold
-from strudel.circuits.mixture import Mixture, Model
 from strudel.circuits.passes import UNKNOWN, decode, encode
 from strudel.circuits.products import product
 from strudel.circuits.reweigh import normalized
@@ -80,7 +80,7 @@ class FitInput:
     sample_weight: Any
     estimator: Any  # with the options encoder, constraint, validation_fraction and n_jobs
     random_state: np.random.RandomState
-    last: ColumnCircuit | None = None  # of an earlier fit, to continue from
+    last: Circuit | None = None  # of an earlier fit, to continue from
     is_restricted: bool = False  # whether all rows of that circuit satisfy the constraint
     check_features: Callable[[Any, AnyArray], None] = lambda X, table: None  # those of that fit
 
@@ -116,8 +116,8 @@ class Prepared:
     train: BitMatrix
     valid: Any  # rows to stop by, a `BitMatrix`, or None
     rng: np.random.Generator
-    start: Circuit | None = None  # where a constraint or an earlier fit makes the search start
-    last: Mixture | None = None  # the model of an earlier fit, if there is one
+    start: BitCircuit | None = None  # where a constraint or an earlier fit makes the search start
+    last: BitMixture | None = None  # the model of an earlier fit, if there is one
     columns: Sequence[Any] | None = None  # whose codes are respected
     features: Any = None  # a table with the names or the number of the columns
     encoder: TableEncoder | None = None
@@ -157,20 +157,20 @@ class Prepared:
             self.train, self.valid, search=search, rng=self.rng, on_split=on_split, start=self.start
         )
 
-    def fit_parameters(self, circuit: Circuit, pseudocount: float) -> Circuit:
+    def fit_parameters(self, circuit: BitCircuit, pseudocount: float) -> BitCircuit:
         """A circuit with parameters from all rows."""
         return fit_parameters(circuit, self.train, pseudocount=pseudocount)
 
     def train_mixture(
         self,
-        structure: Circuit,
+        structure: BitCircuit,
         method: Method,
         options: MixtureOptions,
         on_iteration: Callable[[MixtureHistory], None],
-    ) -> Mixture:
+    ) -> BitMixture:
         """Train a mixture on one structure."""
         is_boosted = isinstance(method, Boosting)
-        learn: Callable[..., Mixture] = fit_boosted_mixture if is_boosted else fit_mixture
+        learn: Callable[..., BitMixture] = fit_boosted_mixture if is_boosted else fit_mixture
         bags = {"n_bags": method.n_bags} if isinstance(method, BaggedEM) else {}
         return learn(
             structure,
@@ -210,7 +210,7 @@ class Prepared:
             return model
         return with_coins(model, self.incomplete.is_known)
 
-    def over_columns(self, model: Model) -> ColumnCircuit:
+    def over_columns(self, model: Model) -> Circuit:
         """A model of the rows as one of the columns of the table."""
         assert self.table is not None
         code = None if self.encoder is None else self.encoder.code_
@@ -346,7 +346,7 @@ def _rows_of_codes(
     columns: Columns,
     code: TableCode | None,
     *,
-    start: Circuit | None = None,
+    start: BitCircuit | None = None,
     names: Sequence[str] | None = None,
     tables: dict[str, ByteArray] | None = None,
     constraint: Any = None,
@@ -420,7 +420,7 @@ def _hold_out(
     return kept, held
 
 
-def _encoder_of(columns: Any, X: Any, last: ColumnCircuit | None) -> TableEncoder | None:
+def _encoder_of(columns: Any, X: Any, last: Circuit | None) -> TableEncoder | None:
     """What encodes the rows; None for 0 and 1. A circuit to continue from brings its columns."""
     encoder = new_encoder(columns)
     if last is not None:
@@ -472,8 +472,8 @@ def check_vtree(vtree: Any, constraint: Any) -> None:
 
 
 def constraint_circuit(
-    circuit: Circuit, constraint: Any, columns: Columns, code: TableCode | None
-) -> ColumnCircuit:
+    circuit: BitCircuit, constraint: Any, columns: Columns, code: TableCode | None
+) -> Circuit:
     """The rows that satisfy a constraint, on the vtree of a circuit."""
     of_columns = over_columns(circuit, columns, code)
     allowed = event_circuit(of_columns, said_event(constraint, columns))
@@ -489,7 +489,7 @@ def constraint_circuit(
     return allowed
 
 
-def restrict(circuit: Circuit, allowed: ColumnCircuit, code: TableCode | None) -> Circuit:
+def restrict(circuit: BitCircuit, allowed: Circuit, code: TableCode | None) -> BitCircuit:
     """The rows of a circuit that another one allows; parameters do not matter.
 
     What a constraint leaves open depends on one another as the circuit says. A tree has at most
@@ -504,7 +504,7 @@ def restrict(circuit: Circuit, allowed: ColumnCircuit, code: TableCode | None) -
 
 
 def check_satisfied(
-    allowed: Circuit,
+    allowed: BitCircuit,
     table: ByteArray,
     names: Sequence[str] | None,
     name: str = "X",
@@ -526,7 +526,7 @@ def check_satisfied(
     )
 
 
-def _violating_rows(allowed: Circuit, table: ByteArray) -> AnyArray:
+def _violating_rows(allowed: BitCircuit, table: ByteArray) -> AnyArray:
     """The rows that a circuit does not allow, whatever their unknown values are."""
     if not np.any(table == UNKNOWN):
         return impossible_rows(allowed, pack_columns(table))

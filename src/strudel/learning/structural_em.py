@@ -34,10 +34,10 @@ from strudel._compiling import Clock
 from strudel._names import names_of
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
+from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.bit_likelihood import rows_responsibilities
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.bit_mixture import BitMixture, Model, as_mixture
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree
-from strudel.circuits.mixture import Mixture, Model, as_mixture
 from strudel.circuits.passes import UNKNOWN, decode
 from strudel.circuits.walks import raise_if_impossible
 from strudel.data.bits import BitMatrix, exact_weights, pack_columns
@@ -88,7 +88,7 @@ MOST_ROUNDS = 3
 # rows to look at: a component has hundreds of them, which is enough for a share.
 PRIOR, MOST_ROWS = 0.001, 4000
 
-M = TypeVar("M", Circuit, Mixture)
+M = TypeVar("M", BitCircuit, BitMixture)
 
 
 class Learned(NamedTuple):
@@ -149,7 +149,7 @@ def learn_incomplete(
     return best
 
 
-def refit_circuit(circuit: Circuit, rows: IncompleteRows, clock: Clock) -> Circuit:
+def refit_circuit(circuit: BitCircuit, rows: IncompleteRows, clock: Clock) -> BitCircuit:
     """A circuit with parameters between those it has and the best for what is known."""
     passes = Passes.of(circuit, "fit")
     prior = Prior(STRENGTH, circuit.theta)
@@ -159,13 +159,13 @@ def refit_circuit(circuit: Circuit, rows: IncompleteRows, clock: Clock) -> Circu
 
 
 def refit_mixture(
-    mixture: Mixture,
+    mixture: BitMixture,
     rows: IncompleteRows,
     options: MixtureOptions,
     n_runs: int,
     clock: Clock,
     max_work: float = MOST_WORK,
-) -> Mixture:
+) -> BitMixture:
     """A mixture after a few EM steps on the rows, smoothed as its options say.
 
     `n_runs` mixtures that were averaged stay mixtures of their own.
@@ -190,7 +190,7 @@ def refit_mixture(
 
 
 def _prior(
-    passes: Passes, mixture: Mixture, train: PartialRows, options: MixtureOptions, n_runs: int
+    passes: Passes, mixture: BitMixture, train: PartialRows, options: MixtureOptions, n_runs: int
 ) -> Prior:
     """What components are drawn to: the single circuit on the same rows, or all edges alike."""
     strength = TRAINING_STRENGTH if options.pseudocount == "auto" else options.pseudocount
@@ -289,7 +289,7 @@ def complete_rows(model: Model, codes: AnyArray, n: int, rng: np.random.Generato
 
 def numbers_per_row(model: Model) -> int:
     """Random numbers that a completion takes: one per vtree node, one to choose the component."""
-    circuit = model.structure if isinstance(model, Mixture) else model
+    circuit = model.structure if isinstance(model, BitMixture) else model
     return int(circuit.vtree.n_nodes + 1)
 
 
@@ -376,7 +376,7 @@ class Incomplete:
     rows: IncompleteRows
     of_all_columns: IncompleteRows  # the same rows, with columns of which nothing is known
     is_known: AnyArray  # (n_vars,) columns that the rows still have
-    tree: Circuit | None = None  # the model that completed them first
+    tree: BitCircuit | None = None  # the model that completed them first
 
     @classmethod
     def of(
@@ -409,7 +409,7 @@ class Incomplete:
 
     def completed(
         self,
-        start: Circuit | None,
+        start: BitCircuit | None,
         rng: np.random.Generator,
         columns: Sequence[ColumnCode] | None = None,
     ) -> tuple[BitMatrix, BitMatrix | None]:
@@ -450,7 +450,7 @@ def _warn_of_columns(columns: AnyArray, names: Sequence[str]) -> None:
     )
 
 
-def first_tree(rows: IncompleteRows, columns: Sequence[ColumnCode] | None) -> Circuit:
+def first_tree(rows: IncompleteRows, columns: Sequence[ColumnCode] | None) -> BitCircuit:
     """The Chow-Liu tree of available cases as a circuit, its parameters by EM.
 
     Where the codes of columns are known, completions must be codes: a tree over columns.
@@ -464,7 +464,7 @@ def first_tree(rows: IncompleteRows, columns: Sequence[ColumnCode] | None) -> Ci
     return fit_first(compile_chow_liu(tree, vtree_from_chow_liu(tree)), rows)
 
 
-def fit_first(circuit: Circuit, rows: IncompleteRows) -> Circuit:
+def fit_first(circuit: BitCircuit, rows: IncompleteRows) -> BitCircuit:
     """A first circuit with parameters by EM."""
     passes = Passes.of(circuit, "fit")
     prior = uniform_prior(circuit, PSEUDOCOUNT)
@@ -473,8 +473,8 @@ def fit_first(circuit: Circuit, rows: IncompleteRows) -> Circuit:
 
 
 def first_mixture(
-    circuit: Circuit, rows: IncompleteRows, rng: np.random.Generator, clock: Clock
-) -> Mixture:
+    circuit: BitCircuit, rows: IncompleteRows, rng: np.random.Generator, clock: Clock
+) -> BitMixture:
     """A mixture on the structure of a circuit that can complete the rows."""
     train, valid = rows.completed(circuit, 1, rng)
     k = min(N_COMPONENTS, len(rows.train))
@@ -495,7 +495,7 @@ def with_coins(model: M, is_known: AnyArray) -> M:
     """The model with a coin for every variable that `is_known` leaves out."""
     if np.all(is_known):
         return model
-    if isinstance(model, Mixture):
+    if isinstance(model, BitMixture):
         structure = circuit_with_coins(model.structure, is_known)
         more = structure.edge_log_theta[model.n_edges :, np.newaxis]
         log_theta = np.vstack([model.edge_log_theta, np.repeat(more, model.n_components, axis=1)])
@@ -503,11 +503,11 @@ def with_coins(model: M, is_known: AnyArray) -> M:
         if model.known is not None:
             known = np.ones((structure.n_vars, model.n_components))
             known[is_known] = model.known
-        return Mixture(structure, log_theta, model.log_weight, known)
+        return BitMixture(structure, log_theta, model.log_weight, known)
     return circuit_with_coins(model, is_known)
 
 
-def circuit_with_coins(circuit: Circuit, is_known: AnyArray) -> Circuit:
+def circuit_with_coins(circuit: BitCircuit, is_known: AnyArray) -> BitCircuit:
     """The old edges keep their numbers; behind them come three for every coin: 1, 0 and both."""
     known, coins = np.flatnonzero(is_known), np.flatnonzero(~np.asarray(is_known))
     n_more = 2 * len(coins)  # literals
@@ -528,7 +528,7 @@ def circuit_with_coins(circuit: Circuit, is_known: AnyArray) -> Circuit:
         log_theta += [np.log(0.5), np.log(0.5), 0.0]
         node_edges += [len(left) - 1, len(left)]
         root = leaf + 1
-    return Circuit(
+    return BitCircuit(
         vtree,
         _indices(node_vtree),
         _indices(node_edges),
@@ -554,7 +554,7 @@ def _indices(values: list[int]) -> IntArray:
     return np.array(values, dtype=np.int32)
 
 
-def with_known_shares(mixture: Mixture, gaps: Any) -> Mixture:
+def with_known_shares(mixture: BitMixture, gaps: Any) -> BitMixture:
     """The mixture with the shares of known values; rows belong to components by what is known.
 
     As it is without unknown values.

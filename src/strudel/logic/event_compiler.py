@@ -1,7 +1,7 @@
 """Events to SDDs on a model's own vtree, and SDDs to circuits.
 
 In:  anything that can be an event, a `Vtree`, and the names of its variables.
-Out: `Sdd`; a `Circuit` that is 1 on its rows and 0 on all others.
+Out: `Sdd`; a `BitCircuit` that is 1 on its rows and 0 on all others.
 
 Simple events (`simple_events`) are built directly; all others by PySDD (`pysdd_compiler`).
 """
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from strudel._names import names_of, places_of
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.normal_form import VtreeSums
 from strudel.errors import CircuitPropertyError
 from strudel.logic.bounded_compiler import compile_bounded
@@ -26,7 +26,7 @@ from strudel.tables.schema import bit_columns
 from strudel.trees.vtree import Vtree
 
 
-def event_circuit(sdd: Sdd) -> Circuit | None:
+def event_circuit(sdd: Sdd) -> BitCircuit | None:
     """The circuit of an SDD, with what the SDD does not mention filled in."""
     vtree, sums = sdd.vtree, VtreeSums(sdd.vtree)
     for v in range(vtree.n_nodes):  # first of all, so that they come first at every vtree node

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.normal_form import normal_form
+from strudel.circuits.properties import why_not_deterministic
 from strudel.circuits.reweigh import normalized
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.circuits.vtree_recovery import recover_vtree
@@ -22,7 +22,7 @@ from strudel.trees.vtree import Vtree
 MAX_VARS = 2**20  # variables that an NNF claims to have cost memory even if it mentions none
 
 
-def uniform_circuit(formula: Sdd | Nnf, vtree: Vtree | None = None) -> ColumnCircuit:
+def uniform_circuit(formula: Sdd | Nnf, vtree: Vtree | None = None) -> Circuit:
     """The circuit under which all rows that satisfy a formula are equally likely.
 
     Parameters
@@ -66,7 +66,7 @@ def log_model_count(formula: Sdd | Nnf, vtree: Vtree | None = None) -> float:
     return -np.inf if circuit is None else normalized(circuit)[1]
 
 
-def _support(formula: Sdd | Nnf, vtree: Vtree | None) -> ColumnCircuit | None:
+def _support(formula: Sdd | Nnf, vtree: Vtree | None) -> Circuit | None:
     """The circuit that gives 1 to every satisfying row and 0 to every other; None if none is."""
     if isinstance(formula, Sdd):
         vtree = formula.vtree if vtree is None else vtree

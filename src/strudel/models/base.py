@@ -19,7 +19,7 @@ from strudel import algebra, explorer, predictions, queries
 from strudel._display import plotting
 from strudel._numba import use_threads
 from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.data.lazy import is_lazy
 from strudel.data.validation import check_binary
 from strudel.errors import MisfitWarning, outer_stack_level
@@ -79,7 +79,7 @@ def as_method(query: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[A
 class QueryMethods:
     """The queries as methods of a fitted model; `strudel.queries` and others describe them."""
 
-    circuit_: ColumnCircuit
+    circuit_: Circuit
 
     log_likelihood = as_method(queries.log_likelihood)
     log_marginal = as_method(queries.log_marginal)
@@ -171,7 +171,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         return super().set_params(**params)
 
     def _fit_input(
-        self, X: Any, y: Any, X_valid: Any, sample_weight: Any, last: ColumnCircuit | None
+        self, X: Any, y: Any, X_valid: Any, sample_weight: Any, last: Circuit | None
     ) -> FitInput:
         """What `fit` was given, after the checks that scikit-learn makes."""
         if not is_lazy(X):

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from strudel._numba import use_threads
 from strudel._types import NONE, AnyArray, FloatArray
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.mixture import Mixture
 from strudel.circuits.walks import raise_if_impossible
 from strudel.data.argument_checks import (
     check_choice,
@@ -323,12 +323,12 @@ def _filled_bits(
 def is_fitted_model(model: Any) -> bool:
     """Whether something is a circuit, or holds one."""
     return any(
-        isinstance(held, ColumnCircuit | Circuit | Mixture)
+        isinstance(held, Circuit | BitCircuit | BitMixture)
         for held in (model, getattr(model, "circuit_", None))
     )
 
 
-def _names_of_bits(model: Any, circuit: ColumnCircuit) -> Any:
+def _names_of_bits(model: Any, circuit: Circuit) -> Any:
     """The names of the columns of 0 and 1, if they have any."""
     if hasattr(model, "fit"):
         return getattr(model, "feature_names_in_", None)
@@ -336,7 +336,7 @@ def _names_of_bits(model: Any, circuit: ColumnCircuit) -> Any:
     return circuit.columns.names if is_named else None
 
 
-def _check_variables(X: Any, circuit: ColumnCircuit) -> None:
+def _check_variables(X: Any, circuit: Circuit) -> None:
     """Refuse rows whose columns are not the variables of a fitted model."""
     rows, n_vars = check_evidence(dense(X)), len(circuit.columns)
     if n_vars != rows.shape[1]:
@@ -379,7 +379,7 @@ def _left_empty(X: Any, columns: Columns) -> dict[str, AnyArray]:
 
 
 def _corrected_values(
-    circuit: ColumnCircuit, evidence: Evidence, regressions: FillRegressions
+    circuit: Circuit, evidence: Evidence, regressions: FillRegressions
 ) -> ValuesOf:
     """The mean or the best value of columns by their regressions: one pass for all gaps."""
     columns = circuit.columns
@@ -397,7 +397,7 @@ def _corrected_values(
 
 
 def _shares(
-    circuit: ColumnCircuit, evidence: Evidence, places: Sequence[int]
+    circuit: Circuit, evidence: Evidence, places: Sequence[int]
 ) -> tuple[Evidence, AnyArray, list[FloatArray]]:
     """The rows with gaps, the place of each among those, and the probabilities of their cells."""
     is_open = ~np.all(evidence.is_single_cell(), axis=1)
@@ -409,7 +409,7 @@ def _shares(
     return part, np.cumsum(is_open) - 1, shares
 
 
-def _expected_values(circuit: ColumnCircuit, evidence: Evidence, *, with_means: bool) -> ValuesOf:
+def _expected_values(circuit: Circuit, evidence: Evidence, *, with_means: bool) -> ValuesOf:
     """The mean or the most probable value of columns: one pass for all gaps of the rows.
 
     A column that is a 0/1 variable has a mean if that is wanted.

@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_limits
 
 from strudel._numba import use_threads
 from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_properties import check_properties, why_not_deterministic
 from strudel.circuits.predictor import PredictorCircuit
-from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.data.argument_checks import check_common_options, check_count, check_size
 from strudel.data.bits import pack_columns
 from strudel.data.lazy import by_block as by_block_like
@@ -155,7 +155,7 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
 
     def _starts(
         self, given: Model | None, train: Rows, valid: Rows | None, random_state: Any
-    ) -> tuple[Model, list[tuple[int, Circuit]]]:
+    ) -> tuple[Model, list[tuple[int, BitCircuit]]]:
         """The density model, and the circuits from which to choose, with their splits."""
         if given is not None:
             return given, [(0, structure_of(given))]
@@ -223,7 +223,9 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _check_structure(structure: Circuit, table: ByteArray, names: tuple[str, ...] | None) -> None:
+def _check_structure(
+    structure: BitCircuit, table: ByteArray, names: tuple[str, ...] | None
+) -> None:
     """Refuse a density model whose structure does not fit the rows."""
     if structure.n_vars != table.shape[1]:
         raise ValueError(

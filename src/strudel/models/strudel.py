@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from strudel._torch import find_device, need_torch
 from strudel._types import FloatArray, IntArray
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_common_options, check_count
 from strudel.errors import InterruptedWarning
 from strudel.learning.fit import SampledRows, fit_circuit, fit_mixture
@@ -274,13 +274,13 @@ class Strudel(StrudelOptions, DensityEstimator):
         given = self._fit_input(X, y, X_valid, sample_weight, last)
         if save_to is None:
             return learn(given, callback)
-        keeper = BestSoFar(save_to, (Circuit,) if self.is_single else (Circuit, Mixture))
+        keeper = BestSoFar(save_to, (BitCircuit,) if self.is_single else (BitCircuit, BitMixture))
         with kept_in(keeper):
             learn(given, callback)
         keeper.write(self.circuit_)
         return self
 
-    def _last(self, warm_start: Any) -> ColumnCircuit | None:
+    def _last(self, warm_start: Any) -> Circuit | None:
         """The model to continue from, if there is one."""
         if warm_start is None or warm_start is False:
             return None
@@ -299,7 +299,7 @@ class Strudel(StrudelOptions, DensityEstimator):
             self._check_goes_on(last)
         return last
 
-    def _check_goes_on(self, last: ColumnCircuit) -> None:
+    def _check_goes_on(self, last: Circuit) -> None:
         """Refuse options that components which learn on by EM cannot follow."""
         wrong = ""
         if self.constraint is not None:

@@ -1,6 +1,6 @@
 """Drawings of circuits: small ones node by node, large ones as an overview.
 
-In:  a `ColumnCircuit` of any size, or a model that has one; a row of which the edges it takes are
+In:  a `Circuit` of any size, or a model that has one; a row of which the edges it takes are
      red.
 Out: the axes.
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from strudel._types import FloatArray, IntArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.walks import component_logs
 from strudel.data.argument_checks import check_choice
 from strudel.plotting.canvas import (
@@ -120,9 +120,7 @@ def size_of_nodes(model: Any) -> tuple[float, float] | None:
     )
 
 
-def circuit_to_draw(
-    circuit: ColumnCircuit, cells: IntArray | None
-) -> tuple[ColumnCircuit, bool, str]:
+def circuit_to_draw(circuit: Circuit, cells: IntArray | None) -> tuple[Circuit, bool, str]:
     """The circuit, whether its parameters are those of the model, and what to say of it."""
     k = circuit.n_components
     if k == 1:
@@ -284,7 +282,7 @@ SMALLEST = 1.0  # visible area, in square points
 
 def draw_map(
     ax: Axes,
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     cells: IntArray | None,
     taken: Taken | None,
     about: str = "",
@@ -334,7 +332,7 @@ def draw_map(
         _write_sizes(ax, most, scale, words, title, colour, colours)
 
 
-def edges_by_vtree(circuit: ColumnCircuit) -> FloatArray:
+def edges_by_vtree(circuit: Circuit) -> FloatArray:
     """How many edges every vtree node has, those of leaves as the paper counts them."""
     n_nodes = circuit.vtree.n_nodes
     is_cell = np.any(circuit.leaf_log_p > -np.inf, axis=1)
@@ -344,7 +342,7 @@ def edges_by_vtree(circuit: ColumnCircuit) -> FloatArray:
     return np.asarray(found + np.bincount(circuit.sum_vtree, np.diff(circuit.sum_edges), n_nodes))
 
 
-def nats_by_vtree(circuit: ColumnCircuit, taken: Taken) -> FloatArray:
+def nats_by_vtree(circuit: Circuit, taken: Taken) -> FloatArray:
     """What a row loses at every vtree node: minus the logs of its parameters there."""
     n_nodes = circuit.vtree.n_nodes
     edges, cells = np.flatnonzero(taken.edges), np.flatnonzero(taken.cells)
@@ -399,7 +397,7 @@ def _write_sizes(
     legend.set_gid("sizes")
 
 
-def checked_row(circuit: ColumnCircuit, row: Any) -> IntArray:
+def checked_row(circuit: Circuit, row: Any) -> IntArray:
     """The cells of a row, if it gives every column: in order or by name."""
     evidence = evidence_of(circuit.columns, row, "row")
     if len(evidence) != 1 or not evidence.is_single_cell().all():

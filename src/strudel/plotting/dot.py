@@ -1,6 +1,6 @@
 """Graphviz text for the three structures.
 
-In:  a `Vtree`, a `ChowLiuTree` or a `ColumnCircuit` of any size.
+In:  a `Vtree`, a `ChowLiuTree` or a `Circuit` of any size.
 Out: a string for `dot`, such as ``dot -Tsvg``.
 """
 

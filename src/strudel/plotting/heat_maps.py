@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._types import FloatArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.walks import leaf_flows, leaf_rows
 from strudel.plotting.canvas import (
     Palette,
@@ -57,11 +57,11 @@ def plot_components(model: Any, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from strudel import Mixture
+    >>> from strudel.circuits import BitMixture
     >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> log_theta = np.column_stack([circuit.edge_log_theta, np.full(16, np.log(0.5))])
-    >>> mixture = Mixture(circuit, log_theta, np.log([0.3, 0.7]))
+    >>> mixture = BitMixture(circuit, log_theta, np.log([0.3, 0.7]))
     >>> ax = plot_components(mixture, ax=Figure().add_subplot())
     """
     circuit = circuit_of(model)
@@ -111,7 +111,7 @@ def plot_components(model: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _cells_by_component(circuit: ColumnCircuit) -> list[FloatArray]:
+def _cells_by_component(circuit: Circuit) -> list[FloatArray]:
     """The probability of every cell under every component, per column `(k, n_cells)`."""
     nothing = nothing_known(circuit.columns)
     _, flows = leaf_flows(circuit, leaf_rows(circuit, nothing.weights), nothing.codes)

@@ -1,6 +1,6 @@
 """Where the parts of a small circuit go in a drawing.
 
-In:  a `ColumnCircuit`.
+In:  a `Circuit`.
 Out: `DrawnCircuit`, the circuit as pictures show it: a leaf of a 0/1 variable is a literal, or a
      sum of both as in the paper; that of another column is a box. `CircuitLayout`: the marks
      (inputs, sums, products) and the lines between, root on the right.
@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.walks import down, edge_shares, edges_at, up
 from strudel.tables.column import BIT, Column
 from strudel.trees.vtree import Vtree
@@ -36,7 +36,7 @@ class Taken(NamedTuple):
     cells: AnyArray  # (n_leaf_cells,)
 
 
-def taken_by(circuit: ColumnCircuit, cells: IntArray) -> Taken:
+def taken_by(circuit: Circuit, cells: IntArray) -> Taken:
     """The edges and the cells of leaves that a row of cells passes; impossible edges as well."""
     circuit = replace(circuit, edge_log_theta=np.maximum(circuit.edge_log_theta, -LOST))
     rows = circuit.leaf_first[:-1] + cells[circuit.leaf_column]
@@ -91,7 +91,7 @@ class DrawnCircuit(NamedTuple):
         return found
 
 
-def drawn_circuit(circuit: ColumnCircuit) -> DrawnCircuit:
+def drawn_circuit(circuit: Circuit) -> DrawnCircuit:
     """A circuit with the literals and the sums that its leaves of 0/1 variables are."""
     labels: list[str] = []
     places: list[int] = []

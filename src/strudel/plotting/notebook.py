@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.learning.progress import Record
 from strudel.plotting.canvas import new_figure, palette_of
 from strudel.plotting.circuits import plot_circuit, size_of_nodes
@@ -66,7 +66,7 @@ def _picture(thing: Any) -> str:
 
 def _is_small(thing: Any) -> bool:
     """Whether it is a circuit of which every node is drawn."""
-    is_circuit = isinstance(thing, ColumnCircuit) and thing.n_components == 1
+    is_circuit = isinstance(thing, Circuit) and thing.n_components == 1
     return is_circuit and thing.size <= MAX_EDGES
 
 
@@ -94,7 +94,7 @@ def _draw_weights(all_weights: FloatArray, ax: Axes) -> None:
 
 
 def _facts(thing: Any) -> dict[str, Any]:
-    if isinstance(thing, ColumnCircuit):
+    if isinstance(thing, Circuit):
         return {
             **({"components": thing.n_components} if thing.n_components > 1 else {}),
             "variables" if thing.columns.are_bits else "columns": len(thing.columns),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray, IntArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.finer import with_edges
 from strudel.circuits.passes import distinct_rows
 from strudel.circuits.walks import raise_if_impossible
@@ -38,7 +38,7 @@ class Asked:
     knows: AnyArray  # (n_distinct, n_lines) whether the number of a line is known
 
     @property
-    def circuit(self) -> ColumnCircuit:
+    def circuit(self) -> Circuit:
         """The circuit that is asked."""
         return self.known.circuit
 

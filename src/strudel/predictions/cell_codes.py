@@ -1,6 +1,6 @@
 """What is known of the columns of a circuit, as codes: a cell, or weights of all cells.
 
-In:  a `ColumnCircuit`, and the weights that evidence about it has.
+In:  a `Circuit`, and the weights that evidence about it has.
 Out: `CellCodes`: codes as `Evidence` has them, which grow with every set of cells that a column is
      split by; and tables that have an entry for every code.
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from strudel._numba import run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.passes import are_moderate
 from strudel.circuits.walks import LeafRows, component_logs_of, leaf_rows
 from strudel.data.validation import slices
@@ -44,7 +44,7 @@ class Parameters(NamedTuple):
 class CellCodes:
     """The codes that rows of evidence and questions about them have."""
 
-    def __init__(self, circuit: ColumnCircuit, evidence: Evidence) -> None:
+    def __init__(self, circuit: Circuit, evidence: Evidence) -> None:
         self.circuit = circuit
         self.n_cells = np.array([column.n_cells for column in circuit.columns], dtype=np.int32)
         self._weights = [list(own) for own in evidence.weights]
@@ -58,7 +58,7 @@ class CellCodes:
         self._n_made = [0]  # codes so far
         self._n_seen = 0  # when the tables were made
 
-    def of_circuit(self, circuit: ColumnCircuit) -> CellCodes:
+    def of_circuit(self, circuit: Circuit) -> CellCodes:
         """The same codes for another circuit over the same cells."""
         other = copy(self)
         other.circuit, other._tables, other._kept = circuit, {}, {}

@@ -32,10 +32,10 @@ import numpy as np
 
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.column_properties import why_not_deterministic
 from strudel.circuits.passes import log_of
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.products import Pairs
+from strudel.circuits.properties import why_not_deterministic
 from strudel.circuits.walks import edge_shares, leaf_values_of, up
 from strudel.errors import CircuitPropertyError
 from strudel.predictions.cell_codes import CellCodes

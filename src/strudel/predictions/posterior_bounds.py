@@ -22,8 +22,8 @@ import numpy as np
 
 from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import overlaps
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.properties import overlaps
 from strudel.circuits.reweigh import side_by_side
 from strudel.circuits.walks import edge_shares, edges_at, first_node, leaf_values_of, up
 from strudel.predictions.cell_codes import CellCodes
@@ -434,7 +434,7 @@ def split_posteriors(
 class _Decided:
     """Which sums are chosen among by what is not hidden, by what is hidden."""
 
-    def __init__(self, circuit: ColumnCircuit) -> None:
+    def __init__(self, circuit: Circuit) -> None:
         self._circuit = circuit
         self._found: dict[bytes, AnyArray] = {}
 
@@ -447,7 +447,7 @@ class _Decided:
 
 
 def _chances(
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     values: list[FloatArray],
     row: int,
     top: int,
@@ -479,7 +479,7 @@ def _chances(
 
 
 def _means(
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     known: CellCodes,
     weight: Sequence[FloatArray],
     codes: AnyArray,
@@ -512,9 +512,7 @@ def _means(
     return found
 
 
-def _highest_without(
-    circuit: ColumnCircuit, inside: Sequence[int], outside: AnyArray
-) -> int | None:
+def _highest_without(circuit: Circuit, inside: Sequence[int], outside: AnyArray) -> int | None:
     """The highest vtree node over all columns of `inside` and none of `outside`."""
     vtree = circuit.vtree
     first, last = vtree.node_span

@@ -1,6 +1,6 @@
 """The best states of one deterministic component, and what rows of evidence weigh its cells.
 
-In:  a `ColumnCircuit`, and evidence.
+In:  a `Circuit`, and evidence.
 Out: the cells of the best states that agree with each row, and their log-probabilities.
 
 Up: the best value of every node, sums and leaves replaced by maxima. Down: the edges that reach it.
@@ -17,7 +17,7 @@ import numpy as np
 
 from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.passes import LANES
 from strudel.tables.evidence import Evidence
 
@@ -29,7 +29,7 @@ TIE = 1e-12  # by which equally probable states may differ, relative to their lo
 class WeighedCells:
     """Rows of evidence as weights of all cells of all columns, and of the cells of leaves."""
 
-    def __init__(self, circuit: ColumnCircuit, evidence: Evidence) -> None:
+    def __init__(self, circuit: Circuit, evidence: Evidence) -> None:
         self.circuit, self.codes = circuit, evidence.codes
         self.n_cells = np.array([column.n_cells for column in circuit.columns])
         self.first = np.concatenate([[0], np.cumsum(self.n_cells)])  # cells of the columns
@@ -74,7 +74,7 @@ class _Shape(NamedTuple):
     log_theta: FloatArray  # (n_edges,)
 
 
-def _shape(circuit: ColumnCircuit, component: int = 0) -> _Shape:
+def _shape(circuit: Circuit, component: int = 0) -> _Shape:
     return _Shape(
         circuit.leaf_column,
         circuit.sum_edges,
@@ -84,7 +84,7 @@ def _shape(circuit: ColumnCircuit, component: int = 0) -> _Shape:
     )
 
 
-def best_states(circuit: ColumnCircuit, evidence: Evidence) -> tuple[IntArray, FloatArray]:
+def best_states(circuit: Circuit, evidence: Evidence) -> tuple[IntArray, FloatArray]:
     """The cells (n_rows, 1, n_columns) of the best states, and log-probabilities (n_rows, 1)."""
     codes = evidence.codes
     cells = np.empty((len(codes), len(circuit.columns)), dtype=np.int32)
@@ -257,9 +257,7 @@ def _walk_to_best(
     return is_tied
 
 
-def k_best_states(
-    circuit: ColumnCircuit, evidence: Evidence, k: int
-) -> tuple[IntArray, FloatArray]:
+def k_best_states(circuit: Circuit, evidence: Evidence, k: int) -> tuple[IntArray, FloatArray]:
     """Cells (n_rows, k, n_columns) and log-probabilities (n_rows, k) of the k best states."""
     n_rows, n_columns = evidence.codes.shape
     best = KBest(circuit, k, n_rows)
@@ -275,7 +273,7 @@ def k_best_states(
 class KBest:
     """The k best states of single components of a circuit, and the memory to look for them."""
 
-    def __init__(self, circuit: ColumnCircuit, k: int, n_rows: int = 1) -> None:
+    def __init__(self, circuit: Circuit, k: int, n_rows: int = 1) -> None:
         self._circuit = circuit
         self._word, self._shift, width = _fields(circuit)
         self._mask = (np.uint64(1) << width) - np.uint64(1)
@@ -309,7 +307,7 @@ class KBest:
         return cells.astype(np.int32), self._best_log[own].copy()
 
 
-def _fields(circuit: ColumnCircuit) -> tuple[IntArray, WordArray, WordArray]:
+def _fields(circuit: Circuit) -> tuple[IntArray, WordArray, WordArray]:
     """Where the cell of every column is in words: which word, the lowest bit, how many bits."""
     width = [max(1, (column.n_cells - 1).bit_length()) for column in circuit.columns]
     word, shift = np.zeros((2, len(width)), dtype=np.int32)
@@ -322,7 +320,7 @@ def _fields(circuit: ColumnCircuit) -> tuple[IntArray, WordArray, WordArray]:
     return word, shift.astype(np.uint64), np.array(width, dtype=np.uint64)
 
 
-def _n_states(circuit: ColumnCircuit) -> FloatArray:
+def _n_states(circuit: Circuit) -> FloatArray:
     """How many states each node has."""
     vtree = circuit.vtree
     n_states = np.ones(vtree.n_nodes)

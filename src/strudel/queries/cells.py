@@ -15,7 +15,7 @@ import numpy as np
 from strudel._names import quote
 from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.passes import LANES, distinct_rows
 from strudel.circuits.reweigh import given_row
 from strudel.circuits.walks import (
@@ -38,18 +38,18 @@ BLOCK_STATES = 2**25  # numbers in tables at most, as long as a column is left t
 PARALLEL_WORK = 2**20  # multiplications at one vtree node that are worth waking threads for
 
 
-def log_probabilities(circuit: ColumnCircuit, evidence: Evidence) -> FloatArray:
+def log_probabilities(circuit: Circuit, evidence: Evidence) -> FloatArray:
     """Log-probability of every row of evidence, cells for numbers, unknown values summed out."""
     return log_mean(circuit, component_logs(circuit, evidence))
 
 
-def posterior_of_components(circuit: ColumnCircuit, evidence: Evidence) -> FloatArray:
+def posterior_of_components(circuit: Circuit, evidence: Evidence) -> FloatArray:
     """How probable every component is given each row; NaN where a row is impossible."""
     return component_posterior(circuit, component_logs(circuit, evidence))
 
 
 def cell_probabilities(
-    circuit: ColumnCircuit, evidence: Evidence, places: Sequence[int]
+    circuit: Circuit, evidence: Evidence, places: Sequence[int]
 ) -> tuple[FloatArray, list[FloatArray]]:
     """Log-probability of every row, and for each column the probability of its cells given it.
 
@@ -68,7 +68,7 @@ def cell_probabilities(
     return log_p[place_of], [own[place_of] for own in found]
 
 
-def joint_logs(circuit: ColumnCircuit, evidence: Evidence, place: int) -> FloatArray:
+def joint_logs(circuit: Circuit, evidence: Evidence, place: int) -> FloatArray:
     """Log-probability of every row together with each cell of a column, of which it says nothing.
 
     A column with a single leaf is independent of the others given the component: one walk up.
@@ -90,7 +90,7 @@ def joint_logs(circuit: ColumnCircuit, evidence: Evidence, place: int) -> FloatA
 
 
 def _cells_of(
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     rows: LeafRows,
     codes: AnyArray,
     shares: FloatArray,
@@ -120,7 +120,7 @@ def _cells_of(
     return chance
 
 
-def rest_probabilities(circuit: ColumnCircuit, evidence: Evidence) -> tuple[FloatArray, FloatArray]:
+def rest_probabilities(circuit: Circuit, evidence: Evidence) -> tuple[FloatArray, FloatArray]:
     """Log-probability of every row `(n_rows,)`, and of what else it knows than each column.
 
     The latter is `(n_rows, n_columns)`: one question for each column that is left out, since what
@@ -162,7 +162,7 @@ def joint_table(
         return np.log(cell_table(found, places)) + log_given, log_given
 
 
-def cell_table(circuit: ColumnCircuit, places: Sequence[int]) -> FloatArray:
+def cell_table(circuit: Circuit, places: Sequence[int]) -> FloatArray:
     """The probability of all cells of some columns together, the others summed out.
 
     The circuit adds up to one.
@@ -177,7 +177,7 @@ def cell_table(circuit: ColumnCircuit, places: Sequence[int]) -> FloatArray:
     return np.asarray(found.transpose([in_order.index(place) for place in places]))
 
 
-def _tables(circuit: ColumnCircuit, leaves: dict[int, FloatArray]) -> FloatArray:
+def _tables(circuit: Circuit, leaves: dict[int, FloatArray]) -> FloatArray:
     """The tables of the components, one cell of a column after another if they take much memory."""
 
     def theta_at(v: int) -> FloatArray:
@@ -199,7 +199,7 @@ def _tables(circuit: ColumnCircuit, leaves: dict[int, FloatArray]) -> FloatArray
 
 
 def distributions(
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     theta_at: Callable[[int], FloatArray],
     leaves: Mapping[int, FloatArray],
     of: Literal["counts", "states"],

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.finer import with_edges
 from strudel.data.argument_checks import RandomState, check_count, generator_from
 from strudel.data.bits import x_log_x_of
@@ -140,7 +140,7 @@ class _Group:
     named: frozenset[int]
 
     @property
-    def circuit(self) -> ColumnCircuit:
+    def circuit(self) -> Circuit:
         return self.asked.circuit
 
     def with_edges(self, edges: Mapping[int, set[float]]) -> _Group:

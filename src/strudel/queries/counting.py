@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.walks import edge_shares, leaf_rows, leaf_values_of, up
 from strudel.data.validation import slices
 from strudel.logic.column_classes import ONE, ZERO, Count
@@ -90,7 +90,7 @@ def _need_two_values(columns: Columns, places: list[int]) -> None:
 
 
 def log_counts(
-    circuit: ColumnCircuit, evidence: Evidence, counted: Count, faint: float
+    circuit: Circuit, evidence: Evidence, counted: Count, faint: float
 ) -> tuple[FloatArray, AnyArray]:
     """Log-probabilities `(n_rows, k)` of a count of facts together with every row.
 
@@ -111,7 +111,7 @@ def log_counts(
 
 
 def counts_given(
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     evidence: Evidence,
     inside: Mapping[int, Region],
     outside: Mapping[int, Region],
@@ -139,7 +139,7 @@ def counts_given(
     return logs, counts
 
 
-def _shares_at(circuit: ColumnCircuit, values: list[FloatArray], v: int) -> FloatArray:
+def _shares_at(circuit: Circuit, values: list[FloatArray], v: int) -> FloatArray:
     """How probable each edge at a vtree node is, `(n_edges, n_rows * k)`."""
     shares = edge_shares(circuit, v, values)
     return shares.reshape(len(shares), -1)

@@ -21,9 +21,9 @@ from strudel._torch import find_device
 from strudel._types import AnyArray, FloatArray
 from strudel.algebra.event_circuit import at_bounds, event_circuit
 from strudel.algebra.operands import two_circuits
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.products import MAX_PAIRS, product
+from strudel.circuits.properties import why_not_deterministic
 from strudel.circuits.walks import component_logs
 from strudel.data.validation import slices
 from strudel.errors import CircuitPropertyError, NoValueError, StrudelError
@@ -219,12 +219,12 @@ def responsibilities(model: Any, given: Any, *, device: Any = "cpu") -> FloatArr
 
     Examples
     --------
-    >>> from strudel import Mixture
+    >>> from strudel.circuits import BitMixture
     >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> uniform = np.log(np.where(circuit.edge_log_theta == 0.0, 1.0, 0.5))
     >>> log_theta = np.column_stack([circuit.edge_log_theta, uniform])
-    >>> mixture = Mixture(circuit, log_theta, np.log([0.5, 0.5]))
+    >>> mixture = BitMixture(circuit, log_theta, np.log([0.5, 0.5]))
     >>> responsibilities(mixture, [[1, 1, 0, 1], [1, 0, 1, np.nan]]).round(2)
     array([[0.61, 0.39],
            [0.16, 0.84]])
@@ -239,7 +239,7 @@ def responsibilities(model: Any, given: Any, *, device: Any = "cpu") -> FloatArr
 
 
 def _log_given(
-    circuit: ColumnCircuit, event: Event | None, evidence: Evidence, max_pairs: int
+    circuit: Circuit, event: Event | None, evidence: Evidence, max_pairs: int
 ) -> FloatArray:
     """Log-probability of what is given, which must be possible."""
     log_given = log_joint(circuit, event, evidence, max_pairs)
@@ -254,7 +254,7 @@ def _need_possible(event: Event | None, log_given: FloatArray) -> None:
 
 
 def log_joint(
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     event: Event | None,
     evidence: Evidence,
     max_pairs: int = MAX_PAIRS,
@@ -269,7 +269,7 @@ def log_joint(
 
 
 def _logs_of_event(
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     event: Event | None,
     evidence: Evidence,
     max_pairs: int = MAX_PAIRS,
@@ -289,7 +289,7 @@ def _logs_of_event(
 
 
 def _logs_of_cases(
-    circuit: ColumnCircuit, event: Event, evidence: Evidence, max_pairs: int
+    circuit: Circuit, event: Event, evidence: Evidence, max_pairs: int
 ) -> FloatArray:
     """The same for an event that is more than facts and a count."""
     cases = cases_of(event, circuit.columns)
@@ -312,7 +312,7 @@ def _logs_of_cases(
 
 
 def _logs_of_compiled(
-    circuit: ColumnCircuit, event: Event, evidence: Evidence, max_pairs: int
+    circuit: Circuit, event: Event, evidence: Evidence, max_pairs: int
 ) -> FloatArray:
     """The same by the product of the model and the circuit of the event."""
     key = event, max_pairs
@@ -322,9 +322,7 @@ def _logs_of_compiled(
     return component_logs(both, evidence.refined(columns))
 
 
-def _with_event(
-    circuit: ColumnCircuit, event: Event, max_pairs: int
-) -> tuple[Columns, ColumnCircuit | None]:
+def _with_event(circuit: Circuit, event: Event, max_pairs: int) -> tuple[Columns, Circuit | None]:
     """The product of the model and the circuit of an event, and its columns."""
     fine = at_bounds(circuit, event)
     made = event_circuit(fine, event)
@@ -333,7 +331,7 @@ def _with_event(
 
 
 def _probability_of_circuit(
-    circuit: ColumnCircuit, event: Any, known: Event | None, evidence: Evidence, max_pairs: int
+    circuit: Circuit, event: Any, known: Event | None, evidence: Evidence, max_pairs: int
 ) -> FloatArray:
     """The log-probability of an event that is a circuit of parameters 0 and 1."""
     if known is not None:

@@ -21,10 +21,10 @@ import numpy as np
 
 from strudel._types import FloatArray
 from strudel.algebra.event_circuit import given_event
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.fold import folded
-from strudel.circuits.mixture import Mixture
 from strudel.circuits.products import MAX_PAIRS
 from strudel.circuits.reweigh import normalized
 from strudel.circuits.walks import IMPOSSIBLE as IMPOSSIBLE
@@ -46,7 +46,7 @@ N_RECENT = 4  # circuits given something that a circuit remembers
 class Asked:
     """A circuit and what is known of its columns."""
 
-    circuit: ColumnCircuit
+    circuit: Circuit
     evidence: Evidence
     log_probability: float = 0.0  # of the facts that became part of the circuit
     event_places: frozenset[int] = frozenset()  # what these facts are about
@@ -71,12 +71,12 @@ class Asked:
         )
 
 
-def circuit_of(model: Any) -> ColumnCircuit:
+def circuit_of(model: Any) -> Circuit:
     """The circuit over columns of anything that is a model; of a classifier, with its class."""
     for one in (model, getattr(model, "circuit_", None)):
-        if isinstance(one, ColumnCircuit):
+        if isinstance(one, Circuit):
             return one
-        if isinstance(one, Circuit | Mixture):
+        if isinstance(one, BitCircuit | BitMixture):
             return folded(one)
     if hasattr(model, "fit"):
         raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit first.")
@@ -110,13 +110,13 @@ def ask(
 
 
 def facts_of(
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     given: Any,
     about: Iterable[Any] | None = None,
     *,
     name: str = "given",
     may_be_impossible: bool = False,
-) -> tuple[ColumnCircuit, Event | None, Evidence]:
+) -> tuple[Circuit, Event | None, Evidence]:
     """The circuit that is asked, and what is given: an event that is no evidence, and evidence."""
     columns = circuit.columns
     event = said_event(given, columns) if is_formula(given) else None
@@ -136,7 +136,7 @@ def facts_of(
     return circuit, None, nothing.within(facts) if found is None else found
 
 
-def evidence_of_facts(circuit: ColumnCircuit, facts: Mapping[int, Any]) -> Evidence | None:
+def evidence_of_facts(circuit: Circuit, facts: Mapping[int, Any]) -> Evidence | None:
     """Regions of columns as evidence; a single number is one that is given. None if impossible."""
     row: dict[Any, Any] = {}
     regions = {}
@@ -159,7 +159,7 @@ def evidence_of_facts(circuit: ColumnCircuit, facts: Mapping[int, Any]) -> Evide
     return evidence
 
 
-def remembered(circuit: ColumnCircuit, key: Any, make: Any) -> Any:
+def remembered(circuit: Circuit, key: Any, make: Any) -> Any:
     """What is made of a circuit and a key; the last few are kept, as people ask about one group."""
     recent = circuit.__dict__.setdefault("_recent", {})
     if key not in recent:
@@ -195,7 +195,7 @@ def pandas_frame(content: Mapping[str, Any]) -> Any:
 # Columns that are missing for a reason
 
 
-def _named(circuit: ColumnCircuit, given: Any, event: Event | None) -> set[str]:
+def _named(circuit: Circuit, given: Any, event: Event | None) -> set[str]:
     """The columns that evidence in the form of facts says something about."""
     columns = circuit.columns
     if event is not None:
@@ -205,17 +205,17 @@ def _named(circuit: ColumnCircuit, given: Any, event: Event | None) -> set[str]:
     return {columns.names[columns.place(key, "given")] for key in keys}
 
 
-def where_known(circuit: ColumnCircuit, names: Iterable[str]) -> ColumnCircuit:
+def where_known(circuit: Circuit, names: Iterable[str]) -> Circuit:
     """The model of the rows in which these columns have values."""
     columns = circuit.columns
     asked = tuple(sorted(columns.missingness.caused.intersection(names)))
     if not asked:
         return circuit
-    found: ColumnCircuit = remembered(circuit, asked, lambda: _where_known(circuit, asked))
+    found: Circuit = remembered(circuit, asked, lambda: _where_known(circuit, asked))
     return found
 
 
-def _where_known(circuit: ColumnCircuit, asked: tuple[str, ...]) -> ColumnCircuit:
+def _where_known(circuit: Circuit, asked: tuple[str, ...]) -> Circuit:
     columns = circuit.columns
     logs = circuit.leaf_log_p.copy()
     for cause, chance in columns.missingness.chances_of_values(asked, columns.columns):
@@ -232,7 +232,7 @@ def _where_known(circuit: ColumnCircuit, asked: tuple[str, ...]) -> ColumnCircui
     return found.with_weights(circuit.log_weight + np.log(np.maximum(known, LEAST)).sum(axis=0))
 
 
-def of_all_rows(model: Any) -> ColumnCircuit:
+def of_all_rows(model: Any) -> Circuit:
     """The model of a table as if no value were missing, whose answers are about all rows.
 
     Parameters
@@ -274,7 +274,7 @@ def of_all_rows(model: Any) -> ColumnCircuit:
 # Answers that all questions share
 
 
-def log_mean(circuit: ColumnCircuit, logs: FloatArray) -> FloatArray:
+def log_mean(circuit: Circuit, logs: FloatArray) -> FloatArray:
     """Log-probability of every row, from those under the components."""
     joint = logs + circuit.log_weight
     if joint.shape[1] == 1:
@@ -285,7 +285,7 @@ def log_mean(circuit: ColumnCircuit, logs: FloatArray) -> FloatArray:
         return np.asarray(np.log(np.exp(joint - top[:, np.newaxis]).sum(axis=1)) + top)
 
 
-def component_posterior(circuit: ColumnCircuit, logs: FloatArray) -> FloatArray:
+def component_posterior(circuit: Circuit, logs: FloatArray) -> FloatArray:
     """How probable every component is given a row; NaN where the row is impossible."""
     joint = logs + circuit.log_weight
     with np.errstate(invalid="ignore"):

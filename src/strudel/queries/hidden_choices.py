@@ -26,8 +26,8 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import overlaps
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.properties import overlaps
 from strudel.circuits.walks import edges_at, first_node
 from strudel.data.bits import x_log_x_of
 
@@ -63,7 +63,7 @@ class _Group(NamedTuple):
 class HiddenChoices:
     """The entropy of one component, whatever choices it hides."""
 
-    def __init__(self, circuit: ColumnCircuit) -> None:
+    def __init__(self, circuit: Circuit) -> None:
         self.circuit, self.vtree = circuit, circuit.vtree
         self.theta = np.exp(circuit.edge_log_theta[:, 0])
         self.overlaps, is_open = overlaps(circuit)

@@ -18,8 +18,8 @@ from strudel._names import quote
 from strudel._numba import in_threads, kernel
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.algebra.marginalization import without_others
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.properties import why_not_deterministic
 from strudel.circuits.reweigh import given_row
 from strudel.circuits.walks import LeafRows, leaf_rows
 from strudel.data.bits import x_log_x_of
@@ -75,7 +75,7 @@ def entropy(model: Any, given: Any = None, *, max_states: int = MAX_STATES) -> f
     return _for_each_row(asked, lambda row: row.entropy(everything, "entropy", max_states))
 
 
-def _one_walk(circuit: ColumnCircuit, evidence: Evidence) -> tuple[FloatArray, FloatArray]:
+def _one_walk(circuit: Circuit, evidence: Evidence) -> tuple[FloatArray, FloatArray]:
     """Log-probability and entropy of a deterministic circuit given every row.
 
     Every choice on the way to a row shows in it: the entropy of a sum is that of its choice, and on
@@ -147,7 +147,7 @@ def _entropies(
 
 
 def _leaf_entropies(
-    circuit: ColumnCircuit, weights: tuple[FloatArray, ...], rows: LeafRows
+    circuit: Circuit, weights: tuple[FloatArray, ...], rows: LeafRows
 ) -> FloatArray:
     """The entropy of every leaf given each code, in the order of `rows`."""
     found = np.zeros(len(rows.log_value))  # of single cells
@@ -267,7 +267,7 @@ def _for_each_row(asked: Asked, answer: Callable[[_Given], float]) -> float | Fl
 class _Given:
     """A circuit given one row of evidence, which is possible."""
 
-    def __init__(self, circuit: ColumnCircuit, is_known: AnyArray) -> None:
+    def __init__(self, circuit: Circuit, is_known: AnyArray) -> None:
         self.circuit, self.is_known = circuit, is_known
 
     def mutual_information(

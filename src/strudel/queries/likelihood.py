@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from strudel._torch import find_device
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_flows import flow_log_likelihood, flow_logs
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.flows import flow_log_likelihood, flow_logs
 from strudel.circuits.passes import distinct_rows
 from strudel.circuits.walks import component_logs_of, leaf_rows
 from strudel.data.validation import check_binary, slices
@@ -107,7 +107,7 @@ def _complete_rows(columns: Columns, X: Any) -> tuple[AnyArray, FloatArray | flo
 
 
 def log_probabilities_of_rows(
-    circuit: ColumnCircuit, evidence: Evidence, device: Any = None
+    circuit: Circuit, evidence: Evidence, device: Any = None
 ) -> FloatArray:
     """Log-probability `(n_rows,)` of every row, cells for numbers."""
     log_p = np.empty(len(evidence))
@@ -117,7 +117,7 @@ def log_probabilities_of_rows(
     return log_p
 
 
-def logs_of_rows(circuit: ColumnCircuit, evidence: Evidence, device: Any = None) -> FloatArray:
+def logs_of_rows(circuit: Circuit, evidence: Evidence, device: Any = None) -> FloatArray:
     """Log-probabilities `(n_rows, k)` of rows; by flows where they are complete."""
     codes, logs = evidence.codes, np.empty((len(evidence), circuit.n_components))
     is_open: AnyArray = np.any(~evidence.is_single_cell(), axis=1)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import BitMixture
+from strudel.circuits.bit_mixture import Model as Model
+from strudel.circuits.bit_mixture import log_weights_of as log_weights_of
+from strudel.circuits.bit_mixture import part_of as part_of
+from strudel.circuits.bit_mixture import structure_of as structure_of
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.column_circuit import ColumnCircuit
 from strudel.circuits.fold import unfold
-from strudel.circuits.mixture import Mixture
-from strudel.circuits.mixture import Model as Model
-from strudel.circuits.mixture import log_weights_of as log_weights_of
-from strudel.circuits.mixture import part_of as part_of
-from strudel.circuits.mixture import structure_of as structure_of
 from strudel.tables.learn_code import code_of_columns
 
 
 def model_of(model: Any) -> Model:
     """The circuit or mixture over bits of a model, for questions that still ask them."""
     for one in (model, getattr(model, "circuit_", None)):
-        if isinstance(one, Circuit | Mixture):
+        if isinstance(one, BitCircuit | BitMixture):
             return one
-        if isinstance(one, ColumnCircuit):
+        if isinstance(one, Circuit):
             return _unfolded(one)
     if hasattr(model, "fit"):
         raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit first.")
@@ -29,7 +29,7 @@ def model_of(model: Any) -> Model:
     )
 
 
-def _unfolded(circuit: ColumnCircuit) -> Model:
+def _unfolded(circuit: Circuit) -> Model:
     if "_unfolded" not in circuit.__dict__:
         code = None if circuit.columns.are_bits else code_of_columns(circuit.columns)
         mixture = unfold(circuit, code)

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray, IntArray
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import why_not_deterministic
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.passes import distinct_rows
+from strudel.circuits.properties import why_not_deterministic
 from strudel.circuits.walks import raise_if_impossible
 from strudel.data.argument_checks import check_limits
 from strudel.errors import SearchLimitWarning, outer_stack_level
@@ -112,7 +112,7 @@ def _distinct(evidence: Evidence) -> tuple[AnyArray, AnyArray, IntArray]:
 
 
 def _search(
-    circuit: ColumnCircuit, evidence: Evidence, k: int, limits: tuple[float, float]
+    circuit: Circuit, evidence: Evidence, k: int, limits: tuple[float, float]
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Cells (n_rows, k, n_columns), log-probabilities (n_rows, k), and bounds where stopped."""
     cells = np.zeros((len(evidence), k, len(circuit.columns)), dtype=np.int32)

@@ -22,7 +22,7 @@ import numpy as np
 
 from strudel._display import plotting
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.data.bits import x_log_x_of
 from strudel.data.validation import check_sample_weight, slices
 from strudel.queries.cells import cell_probabilities
@@ -284,7 +284,7 @@ def most_rows(n_columns: int) -> int:
     return min(MOST_ROWS, max(1000, 8 * BLOCK_CELLS // n_columns))
 
 
-def check_cells(circuit: ColumnCircuit, cells: AnyArray, weight: FloatArray | None = None) -> Check:
+def check_cells(circuit: Circuit, cells: AnyArray, weight: FloatArray | None = None) -> Check:
     """`check` of rows of the cells of the columns, NONE where a value is missing."""
     columns, places = circuit.columns, np.ascontiguousarray(cells.T)
     weight = _as_rows(np.ones(len(cells)) if weight is None else weight)
@@ -444,7 +444,7 @@ def _count(
 
 
 def _model_tables(
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     groups: Sequence[IntArray],
     first: IntArray,
     second: IntArray,
@@ -471,7 +471,7 @@ def _model_tables(
     return np.asarray(tables / np.where(total > 0.0, total, 1.0))
 
 
-def _given_groups(circuit: ColumnCircuit, place: int, group: IntArray) -> Evidence:
+def _given_groups(circuit: Circuit, place: int, group: IntArray) -> Evidence:
     """A question for each group of cells of a column, in which its value lies there."""
     n_groups, columns = int(group.max()) + 1, circuit.columns
     evidence = nothing_known(columns, n_groups)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.walks import (
     component_logs,
     edge_shares,
@@ -91,9 +91,7 @@ def sample(
     return as_table(asked, cells, given, rng, with_missing=missing)
 
 
-def draw_cells(
-    circuit: ColumnCircuit, evidence: Evidence, n: int, rng: np.random.Generator
-) -> IntArray:
+def draw_cells(circuit: Circuit, evidence: Evidence, n: int, rng: np.random.Generator) -> IntArray:
     """Cells `(n_evidence, n, n_columns)` of samples of each row of evidence."""
     if not isinstance(n, int | np.integer) or n < 0:
         raise ValueError(f"n_samples must be a whole number of rows, zero or more, but is {n!r}.")
@@ -124,7 +122,7 @@ def draw_cells(
 
 
 def _draw(
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     evidence: Evidence,
     row: AnyArray,
     component: AnyArray,

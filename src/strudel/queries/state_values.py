@@ -17,9 +17,9 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
-from strudel.circuits.circuit import Edges
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_properties import why_no_deterministic_components
+from strudel.circuits.bit_circuit import Edges
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.properties import why_no_deterministic_components
 from strudel.circuits.walks import log_sums
 from strudel.queries.best_states import KBest, WeighedCells
 from strudel.tables.evidence import Evidence
@@ -33,7 +33,7 @@ class Question:
     """What all rows of evidence share: the circuit, the columns in question, and how sums add."""
 
     def __init__(
-        self, circuit: ColumnCircuit, evidence: Evidence, places: Iterable[int], n_wanted: int = 1
+        self, circuit: Circuit, evidence: Evidence, places: Iterable[int], n_wanted: int = 1
     ) -> None:
         self.circuit, self.n_wanted = circuit, n_wanted
         self.weighed = WeighedCells(circuit, evidence)
@@ -50,7 +50,7 @@ class Question:
 class RowValues(NamedTuple):
     """A circuit with the cells that a row of evidence allows, and sums as they bound states."""
 
-    circuit: ColumnCircuit
+    circuit: Circuit
     edges: Edges
     is_possible: AnyArray  # (n_edges,) under some component
     node_is_max: AnyArray  # (n_nodes,) sums that take one edge at most, whatever the state
@@ -142,7 +142,7 @@ def _largest_of_leaves(log_cells: FloatArray, leaf_first: IntArray, leaf_log: Fl
 
 
 def _words_of_leaves(
-    circuit: ColumnCircuit, log_cells: FloatArray, places: AnyArray
+    circuit: Circuit, log_cells: FloatArray, places: AnyArray
 ) -> tuple[WordArray, WordArray, WordArray]:
     """Which cells of the places every leaf has, as fields of bits, and their lowest and next bits.
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.reweigh import given_row
 from strudel.data.argument_checks import RandomState, check_count, generator_from
 from strudel.errors import NoValueError
@@ -126,7 +126,7 @@ def surprise(
     return Surprise(names, log_p, percentile, given_rest, column_percentile, tuple(because))
 
 
-def _log_probabilities(circuit: ColumnCircuit, rows: Evidence) -> tuple[FloatArray, FloatArray]:
+def _log_probabilities(circuit: Circuit, rows: Evidence) -> tuple[FloatArray, FloatArray]:
     """The log-probability of every row, and of every known column given the rest of it."""
     log_p, rest = rest_probabilities(circuit, rows)
     with np.errstate(invalid="ignore"):  # where the rest is impossible on its own

@@ -19,8 +19,8 @@ from makers import log_density_of_prior
 from strategies import circuits, examples, seeds
 from strudel._numba import use_threads
 from strudel.circuits import CircuitBuilder, figure_1_circuit
-from strudel.circuits.flows import flow_log_likelihood
-from strudel.circuits.mixture import average
+from strudel.circuits.bit_flows import flow_log_likelihood
+from strudel.circuits.bit_mixture import average
 from strudel.data import pack_columns
 from strudel.learning import MixtureOptions, fit_mixture, fit_parameters
 from strudel.learning.mixtures import boosting, em_steps

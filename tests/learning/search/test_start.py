@@ -15,7 +15,7 @@ from makers import random_function, sdd_of, search_options
 from strategies import examples, partition_circuit, seeds, vtrees
 from strudel import CircuitPropertyError, load_dataset, log_likelihood, read, write
 from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
-from strudel.circuits.flows import compute_flows
+from strudel.circuits.bit_flows import compute_flows
 from strudel.circuits.fold import unfold
 from strudel.data import pack_columns
 from strudel.learning import SearchOptions, fit_parameters, learn_structure

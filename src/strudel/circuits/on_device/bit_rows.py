@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from strudel._types import ByteArray, FloatArray
-from strudel.circuits.flows import compute_flows
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.bit_flows import compute_flows
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.on_device.flow_products import (
     FlowBlock,
     Parameters,
@@ -31,7 +31,7 @@ BLOCK_ROWS = 2**15
 BLOCK_NUMBERS = 2**28  # of a 0/1 matrix, or of logs: 1 GiB
 
 
-def log_likelihood_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatArray:
+def log_likelihood_on(device: Any, mixture: BitMixture, rows: ByteArray) -> FloatArray:
     """Log-likelihoods `(n_rows,)` under the mixture."""
     log_p = np.empty(len(rows))
     for part in slices(len(rows), _rows_at_a_time(mixture)):
@@ -40,11 +40,11 @@ def log_likelihood_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatAr
     return log_p
 
 
-def _rows_at_a_time(mixture: Mixture) -> int:
+def _rows_at_a_time(mixture: BitMixture) -> int:
     return max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // mixture.n_components))
 
 
-def _logs_on(device: Any, mixture: Mixture, rows: ByteArray) -> Tensor:
+def _logs_on(device: Any, mixture: BitMixture, rows: ByteArray) -> Tensor:
     flows = compute_flows(mixture.structure, pack_columns(rows))
     # Only edges that some row takes and that carry a parameter.
     is_taken = np.zeros(mixture.n_edges + 1, dtype=np.bool_)

@@ -1,6 +1,6 @@
 """Log-probabilities of rows of cells on a device of torch.
 
-In:  a `ColumnCircuit`; the cells of complete rows, or codes of evidence.
+In:  a `Circuit`; the cells of complete rows, or codes of evidence.
 Out: log-probabilities per row and component, without the weights of the components.
 
 What complete rows take of a deterministic circuit is found by the kernels of the CPU, once for all
@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.column_circuit import ColumnCircuit
-from strudel.circuits.column_flows import lines_of, lines_taken
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.flows import lines_of, lines_taken
 from strudel.circuits.on_device.flow_products import FlowBlock, Parameters, log_products
 from strudel.circuits.on_device.levels import choice_edges, graph_of
 from strudel.circuits.on_device.passes import packed, root_value, with_fixed
@@ -29,10 +29,10 @@ from strudel.data.validation import slices
 BLOCK_ROWS = 2**15
 BLOCK_NUMBERS = 2**27  # of a 0/1 matrix, or of logs: 1 GiB or less
 
-_packed: WeakKeyDictionary[ColumnCircuit, tuple[Tensor, list[int]]] = WeakKeyDictionary()
+_packed: WeakKeyDictionary[Circuit, tuple[Tensor, list[int]]] = WeakKeyDictionary()
 
 
-def flow_logs_on(device: Any, circuit: ColumnCircuit, cells: IntArray) -> FloatArray:
+def flow_logs_on(device: Any, circuit: Circuit, cells: IntArray) -> FloatArray:
     """Log-likelihoods `(n_rows, n_components)` of complete rows of a deterministic circuit."""
     log_p = np.empty((len(cells), circuit.n_components))
     for part in slices(len(cells), max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // log_p.shape[1]))):
@@ -40,7 +40,7 @@ def flow_logs_on(device: Any, circuit: ColumnCircuit, cells: IntArray) -> FloatA
     return log_p
 
 
-def _flow_logs_on(device: Any, circuit: ColumnCircuit, cells: IntArray) -> FloatArray:
+def _flow_logs_on(device: Any, circuit: Circuit, cells: IntArray) -> FloatArray:
     taken = lines_taken(circuit, cells)
     log_value = lines_of(circuit).log_value
     used, codes = np.unique(np.append(taken[:, :-1].ravel(), NONE), return_inverse=True)
@@ -60,9 +60,7 @@ def _flow_logs_on(device: Any, circuit: ColumnCircuit, cells: IntArray) -> Float
     return answer
 
 
-def component_logs_on(
-    device: Any, circuit: ColumnCircuit, rows: LeafRows, codes: AnyArray
-) -> FloatArray:
+def component_logs_on(device: Any, circuit: Circuit, rows: LeafRows, codes: AnyArray) -> FloatArray:
     """Log-probabilities `(n_rows, n_components)` of rows of codes, as `component_logs_of`."""
     if circuit not in _packed:
         _packed[circuit] = packed(graph_of(circuit))

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from strudel._types import NONE, AnyArray, IntArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 
 MOST_TERMS = 8  # of one sum; wider ones are summed in parts
 
@@ -51,7 +51,7 @@ class Graph(NamedTuple):
         return np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(self.node_edges))
 
 
-def graph_of(circuit: ColumnCircuit) -> Graph:
+def graph_of(circuit: Circuit) -> Graph:
     """The sums above the leaves."""
     node_edges = np.concatenate([np.zeros(circuit.n_leaves, dtype=np.int32), circuit.sum_edges])
     return Graph(circuit.n_leaves, node_edges, circuit.edge_left, circuit.edge_right)

@@ -4,7 +4,7 @@ In:  `.psdd`: probabilistic sentential decision diagrams, which are our normal f
      of Juice, LearnPsdd, pypsdd, PySDD and the UAI compiler of hahaXD/psdd. `.circuit` and `.glc`:
      logistic and regression circuits of mc2 and LogisticCircuit, terminals ``T`` and ``F``,
      decisions ``D`` with bracketed elements, and the bias ``B`` on the last line.
-Out: `ColumnCircuit`, `PredictorCircuit`.
+Out: `Circuit`, `PredictorCircuit`.
 
 The vtree follows from the circuit itself, because every decision names what it splits: ids of vtree
 nodes, which programs number in three different ways, are not needed and not read. Children are ids;
@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 from strudel._types import NONE, FloatArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.normal_form import assemble_columns, columns_of_values
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.sum_product_graph import SumProductGraph
@@ -177,7 +177,7 @@ c"""
 ROUNDING = 1e-14  # of a log-parameter that a T line gives by the other
 
 
-def read_psdd(file: TextFile, options: ReadOptions) -> ColumnCircuit:
+def read_psdd(file: TextFile, options: ReadOptions) -> Circuit:
     """The circuit in a file; on a vtree, if one is given."""
     nodes, announced = _read_psdd_nodes(file)
     lines = [nodes.line[node] for node in (*nodes.decision, *nodes.coins)]
@@ -280,7 +280,7 @@ def _as_graph(nodes: DecisionNodes) -> tuple[SumProductGraph, list[int]]:
     return graph, line_of
 
 
-def psdd_lines(circuit: ColumnCircuit) -> Iterator[str]:
+def psdd_lines(circuit: Circuit) -> Iterator[str]:
     """The file, line by line."""
     names = inorder_ids(circuit.vtree).tolist()
     at = [names[v] for v in circuit.node_vtree.tolist()]

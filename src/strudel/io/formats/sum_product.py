@@ -5,7 +5,7 @@ In:  what a reader found in a `TextFile`. `.jpc`: the formats of ProbabilisticCi
      sum-product networks as Juice and Libra write them, a line ``(2 2 ... 2)`` with the number of
      values of every variable, then indicators, products and sums, whose children are places among
      the lines; the last node is the root.
-Out: `ColumnCircuit`, products in pairs on the vtree that they follow, or `FileFormatError`.
+Out: `Circuit`, products in pairs on the vtree that they follow, or `FileFormatError`.
      Categorical inputs of `.jpc` files may have any number of values, 0, 1, 2, ...
 
 pyjuice gives the extension `.jpc` to Python pickles, which run code when they are read, and
@@ -25,7 +25,7 @@ import numpy as np
 
 from strudel._names import names_of
 from strudel._types import NONE, FloatArray
-from strudel.circuits.column_circuit import ColumnCircuit
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.normal_form import normal_form
 from strudel.circuits.reweigh import normalized, pruned, side_by_side
 from strudel.circuits.sum_product_graph import SumProductGraph
@@ -87,9 +87,7 @@ def check_sums(
         )
 
 
-def finish(
-    circuit: ColumnCircuit, file: TextFile, options: ReadOptions, mentioned: int
-) -> ColumnCircuit:
+def finish(circuit: Circuit, file: TextFile, options: ReadOptions, mentioned: int) -> Circuit:
     """The circuit with its names, normalised if that was asked for.
 
     `mentioned` is the largest variable of any line: if the root is not about it, the circuit is
@@ -111,7 +109,7 @@ def finish(
     return file.refuse(problem) if problem is not None else circuit.with_columns(made)
 
 
-def adds_up(circuit: ColumnCircuit) -> bool:
+def adds_up(circuit: Circuit) -> bool:
     """Whether leaves and sums add up to one, but for the rounding of floats."""
     pairs = (
         (circuit.leaf_log_p, circuit.leaf_first),
@@ -126,7 +124,7 @@ def adds_up(circuit: ColumnCircuit) -> bool:
 
 def circuit_from_graph(
     file: TextFile, graph: SumProductGraph, lines: Sequence[int], options: ReadOptions
-) -> ColumnCircuit:
+) -> Circuit:
     """The circuit of a smooth graph, on a vtree if one is given; `lines` says where nodes are."""
     weights = graph.node_log_weights
     sums = [node for node in range(graph.n_nodes) if weights[node]]
@@ -171,7 +169,7 @@ def names_lines(columns: Columns) -> list[str]:
 
 
 def sum_product_lines(
-    circuit: ColumnCircuit,
+    circuit: Circuit,
     *,
     literal: Callable[[int, int, int], str],
     product: Callable[[int, int, int, int], str],
@@ -231,7 +229,7 @@ def is_bit(column: Column) -> bool:
     return column.kind in (BIT, "boolean") and column.n_cells == 2
 
 
-def circuit_to_write(model: Any, suffix: str) -> ColumnCircuit:
+def circuit_to_write(model: Any, suffix: str) -> Circuit:
     """The one circuit that is written for a model, if the format can hold it."""
     circuit = circuit_of(model)
     for column in circuit.columns:
@@ -271,7 +269,7 @@ c S id-of-sum-node id-of-vtree number-of-children {id-of-child log-parameter}+
 c"""
 
 
-def read_jpc(file: TextFile, options: ReadOptions) -> ColumnCircuit:
+def read_jpc(file: TextFile, options: ReadOptions) -> Circuit:
     """The circuit in a file; on a vtree, if one is given."""
     if file.content[:1] == b"\x80":
         file.refuse(
@@ -339,7 +337,7 @@ class _JpcReader:
         file.refuse_line(forms, tokens, line)
 
 
-def jpc_lines(circuit: ColumnCircuit) -> Iterator[str]:
+def jpc_lines(circuit: Circuit) -> Iterator[str]:
     """The file, line by line."""
     names = inorder_ids(circuit.vtree).tolist()
     leaf = [names[v] for v in circuit.vtree.var_leaf.tolist()]
@@ -363,7 +361,7 @@ def jpc_lines(circuit: ColumnCircuit) -> Iterator[str]:
     yield from lines
 
 
-def read_spn(file: TextFile, options: ReadOptions) -> ColumnCircuit:
+def read_spn(file: TextFile, options: ReadOptions) -> Circuit:
     """The circuit in a file; on a vtree, if one is given."""
     lines = file.lines(comments=False)
     n_vars, header = _read_values(file, lines)
@@ -425,7 +423,7 @@ def _read_spn_node(
     file.refuse_line(forms, tokens, line)
 
 
-def spn_lines(circuit: ColumnCircuit) -> Iterator[str]:
+def spn_lines(circuit: Circuit) -> Iterator[str]:
     """The file, line by line; names have no place in it."""
     yield "(" + " ".join(["2"] * len(circuit.columns)) + ")"
     yield from sum_product_lines(

@@ -1,6 +1,6 @@
 """The circuit while it grows, with the flows of all rows: a split touches only what it changes.
 
-In:  a first `Circuit`, training and validation rows.
+In:  a first `BitCircuit`, training and validation rows.
 Out: `GrowingCircuit`: `split(edge, place)`, likelihoods after every split, `snapshot(n)` of any
      earlier circuit; `Operation`, a split or a clone that can be done again.
 
@@ -22,9 +22,9 @@ import numpy as np
 
 from strudel._numba import soonest
 from strudel._types import NONE, AnyArray, CountArray, FloatArray, IntArray, WordArray
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_flows import compute_flows
 from strudel.circuits.builder import assemble
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix, pack_rows
 from strudel.learning.growing.growth import (
     ALIVE,
@@ -64,7 +64,7 @@ class GrowingCircuit:
 
     def __init__(
         self,
-        circuit: Circuit,
+        circuit: BitCircuit,
         train: BitMatrix,
         valid: BitMatrix,
         *,
@@ -173,7 +173,7 @@ class GrowingCircuit:
 
     def snapshot(
         self, n_splits: int | None = None, edge_log_theta: AnyArray | None = None
-    ) -> Circuit:
+    ) -> BitCircuit:
         """The circuit after the first `n_splits` splits, all by default; parameters uniform.
 
         Other parameters may be given for the edges in the order of their making.
@@ -185,7 +185,7 @@ class GrowingCircuit:
         parent = self.growth.edge["parent"][edges]
         return self._assemble(edges, -np.log(np.bincount(parent, minlength=1)[parent]))
 
-    def shrunk(self) -> Circuit:
+    def shrunk(self) -> BitCircuit:
         """The circuit as it is now, its parameters drawn to the sums they were copied from."""
         edges = self._edges_at(self.n_splits)
         node, edge = self.growth.node, self.growth.edge[edges]
@@ -204,7 +204,7 @@ class GrowingCircuit:
         # The two edges of a split stand before the older edges of their sum.
         return edges[np.lexsort((edges, -edge["birth"][edges]))].astype(np.int32)
 
-    def _assemble(self, edges: IntArray, log_theta: FloatArray) -> Circuit:
+    def _assemble(self, edges: IntArray, log_theta: FloatArray) -> BitCircuit:
         g = self.growth
         circuit = assemble(
             self.vtree,
@@ -248,7 +248,7 @@ class GrowingCircuit:
         self.growth = Growth(**arrays)
 
 
-def _start(circuit: Circuit, train: BitMatrix, valid: BitMatrix, room: int) -> Growth:
+def _start(circuit: BitCircuit, train: BitMatrix, valid: BitMatrix, room: int) -> Growth:
     """The arrays before the first split, with room for this many nodes and twice as many edges."""
     n_words = -(-circuit.n_vars // 64)
     room = max(room, circuit.n_nodes, circuit.n_edges // 2 + 1)
@@ -292,7 +292,7 @@ def _start(circuit: Circuit, train: BitMatrix, valid: BitMatrix, room: int) -> G
     return growth
 
 
-def _rows(circuit: Circuit, bits: BitMatrix) -> tuple[IntArray, WordArray, CountArray]:
+def _rows(circuit: BitCircuit, bits: BitMatrix) -> tuple[IntArray, WordArray, CountArray]:
     """Active edges, packed values by place, and the weight through every edge."""
     flows = compute_flows(circuit, bits)
     words = pack_rows(bits.unpack()[:, circuit.vtree.order])

@@ -1,7 +1,7 @@
 """Boosting: a mixture that grows by one component at a time (Rosset and Segal 2002).
 
-In:  a deterministic `Circuit` for the structure, and fully observed rows.
-Out: `Mixture`, the first components up to the best ones on the validation rows.
+In:  a deterministic `BitCircuit` for the structure, and fully observed rows.
+Out: `BitMixture`, the first components up to the best ones on the validation rows.
 
 The mixture F becomes (1 - a) F + a h. The new component h first sees the rows that F finds least
 likely, each at weight 1 / F(x) up to a limit. Then come steps of EM in which F stays fixed: h is
@@ -22,8 +22,8 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
 from strudel.learning.mixtures.em import MixtureData, Step, climb
@@ -37,7 +37,7 @@ SMALLEST_WEIGHT = 1e-9  # of a new component, and of all others together
 
 
 def fit_boosted_mixture(
-    circuit: Circuit,
+    circuit: BitCircuit,
     X: BitMatrix | ArrayLike,
     n_components: int = 10,
     *,
@@ -46,7 +46,7 @@ def fit_boosted_mixture(
     options: MixtureOptions | None = None,
     rng: np.random.Generator | int | None = None,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
-) -> Mixture:
+) -> BitMixture:
     """Grow a mixture by one component at a time, on rows that it does not explain yet.
 
     Takes what `fit_mixture` takes, of which `n_runs` and `init_params` do not count; more `n_init`
@@ -87,15 +87,15 @@ def fit_boosted_mixture(
         shares.append(tried[best])
         return Step(float(weight @ log_f), valid, partial(mixture, len(shares)))
 
-    def mixture(size: int) -> Mixture:
+    def mixture(size: int) -> BitMixture:
         """The first components."""
         part = np.empty(0)
         for share in shares[:size]:
             part = np.append(part * (1.0 - share), share)
-        return Mixture(data.choices.circuit, np.column_stack(columns[:size]), np.log(part))
+        return BitMixture(data.choices.circuit, np.column_stack(columns[:size]), np.log(part))
 
     limits = replace(options, max_iter=n_components)  # steps of the history are components
-    found: Mixture = climb(step, MixtureHistory(), limits, on_iteration)
+    found: BitMixture = climb(step, MixtureHistory(), limits, on_iteration)
     return found.with_names(circuit.feature_names)
 
 

@@ -2,8 +2,8 @@
 
 In:  the circuits a structure search passes, and training and validation rows; or mixtures on
      structures of which the finest is made of all others by splits and clones.
-Out: how many splits, components and runs a `Mixture` should have, and every trial; or one `Mixture`
-     on the finest structure, with the weights that suit validation rows best.
+Out: how many splits, components and runs a `BitMixture` should have, and every trial; or one on the
+     finest structure, with the weights that suit validation rows best.
 
 Successive halving: all settings get one short run; the best third gets more runs, longer ones, and
 so on, until one setting is left that is filled up with runs to the largest size allowed. Runs of a
@@ -25,8 +25,8 @@ import numpy as np
 
 from strudel._compiling import now
 from strudel._types import FloatArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture, average
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import BitMixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.learning.mixtures.em import MixtureData, Runs, draw_bags, priors, train_runs
 from strudel.learning.mixtures.em_steps import Prior, log_mean
@@ -109,7 +109,7 @@ class Setting:
         """Parameters of all components."""
         return self.n_runs * self.n_components * self.data.single.n_edges
 
-    def mixture(self) -> Mixture:
+    def mixture(self) -> BitMixture:
         """The average of the runs."""
         return average([one for runs in self.parts for one in runs.mixtures(self.prior)])
 
@@ -188,7 +188,7 @@ class MixtureSearch:
 
     def run(
         self,
-        snapshot: Callable[[int], Circuit],
+        snapshot: Callable[[int], BitCircuit],
         prefixes: Sequence[int],
         train: BitMatrix,
         valid: BitMatrix,
@@ -233,7 +233,7 @@ class MixtureSearch:
 
     def _settings(
         self,
-        snapshot: Callable[[int], Circuit],
+        snapshot: Callable[[int], BitCircuit],
         prefixes: Sequence[int],
         train: BitMatrix,
         valid: BitMatrix,
@@ -354,7 +354,7 @@ class Group:
 
     kind: str
     n_splits: int
-    mixture: Mixture
+    mixture: BitMixture
     log_p: FloatArray  # of the validation rows
 
 
@@ -428,12 +428,12 @@ def longest(groups: Sequence[Group]) -> Group:
     return max(groups, key=lambda group: group.n_splits)
 
 
-def weighted_average(groups: Sequence[Group], shares: FloatArray) -> Mixture:
+def weighted_average(groups: Sequence[Group], shares: FloatArray) -> BitMixture:
     """One mixture, on the longest prefix."""
     finest = longest(groups).mixture.structure
     mixtures = [on_finer_structure(group.mixture, finest) for group in groups]
     known = [group.mixture.known for group in groups if group.mixture.known is not None]
-    return Mixture(
+    return BitMixture(
         finest,
         np.hstack([mixture.edge_log_theta for mixture in mixtures]),
         np.concatenate(

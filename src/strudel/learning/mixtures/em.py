@@ -1,7 +1,7 @@
 """Fit mixtures of circuits with one structure by EM (section 5 of the paper).
 
-In:  a deterministic `Circuit` for the structure, and fully observed rows.
-Out: `Mixture`, the best one on the validation rows; or the average of several, from different
+In:  a deterministic `BitCircuit` for the structure, and fully observed rows.
+Out: `BitMixture`, the best one on the validation rows; or the average of several, from different
      starts or on bootstrap samples of the rows (the paper's BEM).
 
 All runs are still one structure, and one flow per row: a bag is only other weights of the same
@@ -24,9 +24,9 @@ from numpy.typing import ArrayLike
 
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import BitMixture, average
 from strudel.circuits.bit_probabilities import literal_probabilities
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture, average
 from strudel.circuits.passes import UNKNOWN
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.data.validation import as_bits, slices
@@ -66,7 +66,7 @@ _alone = RLock()
 
 
 def fit_mixture(
-    circuit: Circuit,
+    circuit: BitCircuit,
     X: BitMatrix | ArrayLike,
     n_components: int = 10,
     *,
@@ -76,7 +76,7 @@ def fit_mixture(
     options: MixtureOptions | None = None,
     rng: np.random.Generator | int | None = None,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
-) -> Mixture:
+) -> BitMixture:
     """Fit a mixture whose components share the structure of a circuit.
 
     The flow of every row is found once; an EM step is then a few additions per row and component.
@@ -116,7 +116,7 @@ def fit_mixture(
     >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> fit_mixture(circuit, sample(circuit, 200, random_state=0), n_components=3, rng=0)
-    Mixture(n_components=3, n_vars=4, n_nodes=17, n_edges=16)
+    BitMixture(n_components=3, n_vars=4, n_nodes=17, n_edges=16)
     """
     options = replace(options or MixtureOptions(), n_components=n_components)
     if n_bags is not None:
@@ -134,7 +134,7 @@ class MixtureData:
     """The rows as EM sees them: flows through one structure."""
 
     rows: BitMatrix  # distinct training rows that count
-    single: Circuit  # the structure with its closed-form parameters
+    single: BitCircuit  # the structure with its closed-form parameters
     choices: Choices
     train: Sequence[Bag]
     valid: Sequence[Bag]
@@ -143,7 +143,7 @@ class MixtureData:
     @classmethod
     def of(
         cls,
-        circuit: Circuit,
+        circuit: BitCircuit,
         train: BitMatrix,
         valid: BitMatrix | ArrayLike | None,
         options: MixtureOptions,
@@ -242,7 +242,7 @@ class Runs:
     counts: Counts
     history: MixtureHistory
 
-    def mixtures(self, prior: Prior) -> list[Mixture]:
+    def mixtures(self, prior: Prior) -> list[BitMixture]:
         """The mixture of every run."""
         return self._ensemble(prior).mixtures()
 
@@ -349,7 +349,7 @@ def climb(
     history: MixtureHistory,
     options: MixtureOptions,
     on_iteration: Callable[[MixtureHistory], None] | None,
-    mixture_of: Callable[[Any], Mixture] = lambda mixture: mixture,
+    mixture_of: Callable[[Any], BitMixture] = lambda mixture: mixture,
 ) -> Any:
     """Steps until validation, or the step itself, says stop; returns what the best one makes.
 
@@ -376,7 +376,7 @@ def climb(
     return best.make()
 
 
-def _made(mixture_of: Callable[[Any], Mixture], make: Callable[[], Any]) -> Mixture:
+def _made(mixture_of: Callable[[Any], BitMixture], make: Callable[[], Any]) -> BitMixture:
     return mixture_of(make())
 
 
@@ -450,7 +450,7 @@ def scaled_columns(bits: BitMatrix, columns: Sequence[ColumnCode]) -> AnyArray:
 
 
 def lacking_directions(
-    circuit: Circuit, bits: BitMatrix, columns: Sequence[ColumnCode] | None
+    circuit: BitCircuit, bits: BitMatrix, columns: Sequence[ColumnCode] | None
 ) -> AnyArray | None:
     """A table of the directions in which rows vary together, and the circuit does not say so.
 
@@ -479,7 +479,7 @@ def lacking_directions(
     return lacking.astype(np.float32)
 
 
-def _covariance(circuit: Circuit) -> FloatArray:
+def _covariance(circuit: BitCircuit) -> FloatArray:
     """That of every two variables, by the kernels of bits: P(i) P(j | i) for all at once."""
     n_vars = circuit.n_vars
     codes = np.full((n_vars + 1, n_vars), UNKNOWN, dtype=np.uint8)

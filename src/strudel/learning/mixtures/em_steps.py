@@ -1,6 +1,6 @@
 """Steps of EM for mixtures that share one structure (equation 1 of the paper).
 
-In:  a deterministic `Circuit` and fully observed rows.
+In:  a deterministic `BitCircuit` and fully observed rows.
 Out: `Choices`, the edges that carry a parameter and that some row takes; per block of rows a `Bag`,
      which of them each row takes, found once; `Ensemble`, the parameters of several mixtures of
      equal size, improved step by step.
@@ -30,9 +30,9 @@ import numpy as np
 
 from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.flows import compute_flows
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_flows import compute_flows
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.data.bits import BitMatrix
 from strudel.errors import ImpossibleRowError
 
@@ -50,7 +50,7 @@ class Choices:
     vtree node where some row has a choice.
     """
 
-    circuit: Circuit
+    circuit: BitCircuit
     edge: IntArray  # (n_edges_seen,) the edges with a parameter that some row takes
     node_first: IntArray  # edges of sum i are states node_first[i]:node_first[i + 1]
     place_first: IntArray  # states of place p are place_state[place_first[p]:place_first[p + 1]]
@@ -89,7 +89,7 @@ class Bag:
 
 
 def share_flows(
-    circuit: Circuit, *tables: BitMatrix, has_defaults: bool = True
+    circuit: BitCircuit, *tables: BitMatrix, has_defaults: bool = True
 ) -> tuple[Choices, list[list[Bag]]]:
     """Find the states that occur in some tables, and for each table the bags of its rows.
 
@@ -116,7 +116,7 @@ def share_flows(
     return choices, bags
 
 
-def _state_blocks(circuit: Circuit, bits: BitMatrix) -> Iterator[tuple[FloatArray, IntArray]]:
+def _state_blocks(circuit: BitCircuit, bits: BitMatrix) -> Iterator[tuple[FloatArray, IntArray]]:
     """Weights and `(n_vtree_nodes, n_rows)` choices of blocks of rows.
 
     A choice is an edge of a sum with several, or `n_edges + v` for none at vtree node v.
@@ -134,7 +134,7 @@ def _state_blocks(circuit: Circuit, bits: BitMatrix) -> Iterator[tuple[FloatArra
         yield bits.weights[start:stop], np.where(has_choice[active], active, none)
 
 
-def _choices_of(circuit: Circuit, count: FloatArray, has_defaults: bool) -> Choices:
+def _choices_of(circuit: BitCircuit, count: FloatArray, has_defaults: bool) -> Choices:
     """The states that occur, and the default of every place."""
     n_edges = circuit.n_edges
     edge = np.flatnonzero(count[:n_edges]).astype(np.int32)
@@ -222,7 +222,7 @@ class Prior:
     mean: FloatArray  # (n_edges,) adds up to one at every sum
 
 
-def uniform_prior(circuit: Circuit, strength: float) -> Prior:
+def uniform_prior(circuit: BitCircuit, strength: float) -> Prior:
     """The prior that treats all edges of a sum alike, as in `fit_parameters`."""
     return Prior(float(strength), 1.0 / np.diff(circuit.node_edges)[circuit.edge_parent])
 
@@ -370,7 +370,7 @@ class Ensemble:
         )
         return share, log_p
 
-    def set_parameters(self, mixture: Mixture) -> None:
+    def set_parameters(self, mixture: BitMixture) -> None:
         """Take over those of a mixture, for an ensemble of one group."""
         choices = self.choices
         self._log_theta[: len(choices.edge)] = mixture.edge_log_theta[choices.edge]
@@ -384,7 +384,7 @@ class Ensemble:
         weight = (mass + 1.0 / self.size) / (mass.sum(axis=1, keepdims=True) + 1.0)
         return np.log(weight).ravel()
 
-    def mixtures(self) -> list[Mixture]:
+    def mixtures(self) -> list[BitMixture]:
         """Every group as a mixture, for the counts that some M-step completed."""
         circuit, edge = self.choices.circuit, self.choices.edge
         edge_count = np.zeros((circuit.n_edges, len(self.total)))
@@ -399,12 +399,14 @@ class Ensemble:
         )
         return self.split(log_theta)
 
-    def split(self, log_theta: FloatArray) -> list[Mixture]:
+    def split(self, log_theta: FloatArray) -> list[BitMixture]:
         """The mixture of every group, from the parameters `(n_edges, n_columns)` of all."""
         log_weight = self._log_weight()
         columns = [slice(g * self.size, (g + 1) * self.size) for g in range(self.n_groups)]
         return [
-            Mixture(self.choices.circuit, np.ascontiguousarray(log_theta[:, own]), log_weight[own])
+            BitMixture(
+                self.choices.circuit, np.ascontiguousarray(log_theta[:, own]), log_weight[own]
+            )
             for own in columns
         ]
 

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.fold import fold_bits
-from strudel.circuits.mixture import Mixture
 from strudel.circuits.products import Pairs
 
 SAME = 1e-9  # parameters that differ by less are the same, but for rounding
 
 
-def on_finer_structure(mixture: Mixture, finer: Circuit) -> Mixture:
+def on_finer_structure(mixture: BitMixture, finer: BitCircuit) -> BitMixture:
     """A mixture with the same distribution, on a circuit that is finer than its own.
 
     Raises
@@ -59,4 +59,4 @@ def on_finer_structure(mixture: Mixture, finer: Circuit) -> Mixture:
     is_alive = np.maximum.reduceat(log_theta, first)[finer.edge_parent - 2 * finer.n_vars] > -np.inf
     even = -np.log(width[finer.edge_parent])[:, np.newaxis]
     log_theta = np.where(is_alive, log_theta, even)
-    return Mixture(finer, log_theta, mixture.log_weight, mixture.known)
+    return BitMixture(finer, log_theta, mixture.log_weight, mixture.known)

@@ -1,7 +1,7 @@
 """Continuous mixtures: a network ties the components (Correia et al. 2023, for any structure).
 
-In:  a deterministic `Circuit` for the structure, and fully observed rows.
-Out: `Mixture`, an ordinary one: one component per point.
+In:  a deterministic `BitCircuit` for the structure, and fully observed rows.
+Out: `BitMixture`, an ordinary one: one component per point.
 
 The network maps a point z to the parameters of a circuit, and the model is the mean of these
 circuits over a standard normal z. F is the 0/1 matrix of the edges that every row takes, found
@@ -33,8 +33,8 @@ from torch import Tensor
 from strudel._compiling import Clock
 from strudel._numba import n_threads
 from strudel._types import FloatArray, IntArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_mixture import BitMixture, as_mixture
 from strudel.circuits.on_device.recorded import Recorded
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
@@ -83,12 +83,12 @@ class FreeEdges:
     So every sum is a line of a block, and a softmax per sum needs no index.
     """
 
-    circuit: Circuit
+    circuit: BitCircuit
     edge: IntArray  # (n_free,)
     blocks: list[tuple[int, int]]  # how many sums a block has, and how many edges each of them
 
     @classmethod
-    def of(cls, circuit: Circuit) -> FreeEdges:
+    def of(cls, circuit: BitCircuit) -> FreeEdges:
         """Those of a circuit."""
         n_alike = np.diff(circuit.node_edges)[circuit.edge_parent]  # edges of the same sum
         order = np.argsort(n_alike, kind="stable")
@@ -177,7 +177,7 @@ class Network:
 
     @classmethod
     def start(
-        cls, single: Circuit, edges: FreeEdges, method: Continuous, scale: float, generator: Any
+        cls, single: BitCircuit, edges: FreeEdges, method: Continuous, scale: float, generator: Any
     ) -> Network:
         """Random layers; the logits vary around the log-parameters of a single circuit.
 
@@ -195,7 +195,7 @@ class Network:
         tensors[-1].copy_(bias.unsqueeze(1))
         return cls(edges, [one.requires_grad_() for one in tensors])
 
-    def imitate(self, mixture: Mixture, points: Tensor, generator: Any) -> None:
+    def imitate(self, mixture: BitMixture, points: Tensor, generator: Any) -> None:
         """Set the last layer so that every component of a mixture has a region of its own.
 
         A region is where a random centre is nearest, larger for a component of larger weight; in
@@ -264,7 +264,7 @@ def _normal(uniform: Tensor) -> Tensor:
 class TrainingRows:
     """What a network learns from."""
 
-    single: Circuit  # with closed-form parameters
+    single: BitCircuit  # with closed-form parameters
     edges: FreeEdges
     train: RowEdges
     valid: RowEdges | None
@@ -284,7 +284,7 @@ class Training:
         method: Continuous,
         seed: int,
         history: MixtureHistory,
-        start: Mixture | float,
+        start: BitMixture | float,
     ) -> None:
         """`start` is a mixture to begin with, or how large random weights of the last layer are."""
         self.rows, self.method, self.history = rows, method, history
@@ -292,7 +292,7 @@ class Training:
         self.points = Points(method.latent_dim, MOST_POINTS, seed, rows.device)
         scale = start if isinstance(start, float) else 1.0
         self._network = Network.start(rows.single, rows.edges, method, scale, self._generator)
-        if isinstance(start, Mixture):
+        if isinstance(start, BitMixture):
             self._network.imitate(start, self.points.first(IMITATED_POINTS), self._generator)
         is_on_gpu = rows.device.type == "cuda"
         self._rate = torch.tensor(method.learning_rate, device=rows.device)
@@ -606,7 +606,7 @@ class _Likelihoods:
 
 
 def fit_continuous_mixture(
-    circuit: Circuit,
+    circuit: BitCircuit,
     X: BitMatrix | ArrayLike,
     n_components: int | Sequence[int] = 2048,
     *,
@@ -616,7 +616,7 @@ def fit_continuous_mixture(
     options: MixtureOptions | None = None,
     rng: np.random.Generator | int | None = None,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
-) -> Mixture:
+) -> BitMixture:
     """Fit a mixture whose components a network ties.
 
     Takes what `fit_mixture` takes; of the options, only `max_seconds` and `device` count.
@@ -655,7 +655,7 @@ class _Runs:
     on_iteration: Callable[[MixtureHistory], None] | None
     clock: Clock
 
-    def mixture(self, sizes: Sequence[int], rng: np.random.Generator) -> Mixture:
+    def mixture(self, sizes: Sequence[int], rng: np.random.Generator) -> BitMixture:
         """The mixture of the points of all networks."""
         if len(self.rows.edges.edge) == 0:  # there is one circuit, and one row
             history = MixtureHistory()
@@ -676,15 +676,15 @@ class _Runs:
             return as_mixture(self.rows.single)
         return self._mixture_of(self._points(trained, sizes, rng))
 
-    def _evenly(self, one: Training) -> Mixture:
+    def _evenly(self, one: Training) -> BitMixture:
         """The mixture of the first points of a network that still learns."""
         assert one.best is not None
         points = LatentPoints.evenly([one.best], [one.points.first(self.method.n_points)])
         return self._mixture_of(points)
 
-    def _mixture_of(self, points: LatentPoints) -> Mixture:
+    def _mixture_of(self, points: LatentPoints) -> BitMixture:
         log_theta, log_weight = points.parameters()
-        return Mixture(self.rows.single, self.rows.edges.of_all_edges(log_theta), log_weight)
+        return BitMixture(self.rows.single, self.rows.edges.of_all_edges(log_theta), log_weight)
 
     def _points(
         self, trained: list[Training], sizes: Sequence[int], rng: np.random.Generator
@@ -746,7 +746,7 @@ class _Runs:
         assert best is not None
         return best
 
-    def _start(self, n_components: int, rng: np.random.Generator, clock: Clock) -> Mixture:
+    def _start(self, n_components: int, rng: np.random.Generator, clock: Clock) -> BitMixture:
         """A mixture by a few steps of EM."""
         options = replace(
             self.options,

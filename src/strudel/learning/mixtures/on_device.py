@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.on_device.flow_products import (
     FlowBlock,
     Parameters,
@@ -276,7 +276,7 @@ class EnsembleOnDevice:
             count.copy_(torch.where(total > 0.0, count, mean))
         count.log_()
 
-    def mixtures(self) -> list[Mixture]:
+    def mixtures(self) -> list[BitMixture]:
         """Every group as a mixture, also with the edges that no row takes."""
         choices, circuit = self.choices, self.choices.circuit
         counts = self._all_counts()
@@ -289,7 +289,7 @@ class EnsembleOnDevice:
         self._take_logs(count, Segments.of(choices, n_each), node, mean, self.prior.strength * mean)
         log_theta, log_weight = count.cpu().numpy(), self._log_weight().cpu().numpy()
         columns = [slice(g * self.size, (g + 1) * self.size) for g in range(self.n_groups)]
-        return [Mixture(circuit, log_theta[:, own], log_weight[own]) for own in columns]
+        return [BitMixture(circuit, log_theta[:, own], log_weight[own]) for own in columns]
 
     def _log_weight(self) -> Tensor:
         # One virtual row per group keeps every weight above zero.

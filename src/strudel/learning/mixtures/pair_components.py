@@ -1,8 +1,8 @@
 """Components of independent columns that say of every two columns what the rows say.
 
 In:  for every row the value of each column, NONE where it is unknown, and the row's weight.
-Out: `PairComponents`: a `Mixture` on the structure of independent columns, and triples of columns
-     that depend on one another beyond their pairs.
+Out: `PairComponents`: a `BitMixture` on the structure of independent columns, and triples of
+     columns that depend on one another beyond their pairs.
 
 Whole rows are most likely with few, smooth components. A question is about two or three columns,
 and of these few components forget a part of what the rows say. So hundreds of components are
@@ -31,10 +31,10 @@ from threadpoolctl import threadpool_limits
 
 from strudel._compiling import NO_LIMIT, Clock
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.bit_flows import compute_flows
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.bit_probabilities import log_probabilities
 from strudel.circuits.compile import compile_column_tree
-from strudel.circuits.flows import compute_flows
-from strudel.circuits.mixture import Mixture
 from strudel.tables.column_codes import ColumnCode
 from strudel.trees.column_tree import ColumnTree, column_tops
 from strudel.trees.vtree import Vtree
@@ -98,7 +98,7 @@ class Triple:
     literals: tuple[tuple[int, int], ...]  # the variable of each group, and its value in the group
     counts: AnyArray  # (2, 2, 2) of rows that know all three
 
-    def is_lost_by(self, model: Mixture) -> bool:
+    def is_lost_by(self, model: BitMixture) -> bool:
         """Whether a model surely says something else of how the three depend on one another."""
         evidence = np.full((8, model.n_vars), np.nan)
         for axis, (var, value) in enumerate(self.literals):
@@ -112,7 +112,7 @@ class Triple:
 class PairComponents:
     """What was learned from pairs of columns."""
 
-    mixture: Mixture
+    mixture: BitMixture
     triples: list[Triple]
 
 
@@ -388,7 +388,7 @@ def _mixture(
     known: FloatArray,
     columns: Sequence[ColumnCode],
     vtree: Vtree,
-) -> Mixture:
+) -> BitMixture:
     """Components with these probabilities of values, as circuits on one structure."""
     alone = np.full(len(columns), NONE, dtype=np.int32)
     even = tuple(np.full((1, column.n_values), 1.0 / column.n_values) for column in columns)
@@ -404,6 +404,6 @@ def _mixture(
         if len(edge) > 1:
             edge_log_theta[edge] = np.log(own / own.sum(axis=0))
     if rows.n_places == rows.n_values.sum():  # nothing is missing
-        return Mixture(structure, edge_log_theta, np.log(share))
+        return BitMixture(structure, edge_log_theta, np.log(share))
     n_bits = [column.stop - column.start for column in columns]
-    return Mixture(structure, edge_log_theta, np.log(share), np.repeat(known, n_bits, axis=0))
+    return BitMixture(structure, edge_log_theta, np.log(share), np.repeat(known, n_bits, axis=0))

@@ -1,6 +1,6 @@
 """Tilted components: one circuit, in which the values of columns count more or less.
 
-In:  a deterministic `Circuit` with its parameters, the columns of its variables, and rows.
+In:  a deterministic `BitCircuit` with its parameters, the columns of its variables, and rows.
 Out: `TiltedChoices`, `TiltedBag`s and `TiltedEnsemble`, which EM improves like components whose
      parameters are all their own.
 
@@ -27,9 +27,9 @@ import numpy as np
 
 from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.bit_likelihood import rows_log_likelihood
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.normalization import normalized_columns
 from strudel.circuits.passes import (
     LANES,
@@ -122,7 +122,7 @@ class TiltedBag(Bag):
 
 
 def tilt(
-    single: Circuit, columns: Sequence[ColumnCode] | None, *tables: BitMatrix
+    single: BitCircuit, columns: Sequence[ColumnCode] | None, *tables: BitMatrix
 ) -> tuple[TiltedChoices, list[list[TiltedBag]]]:
     """What components may choose, and for each table the bags of its rows."""
     codes = _columns_to_tilt(columns, single.n_vars)
@@ -219,7 +219,7 @@ class TiltedEnsemble(Ensemble):
         share, log_p = super().shares(bag)
         return share, log_p + bag.log_p[:, np.newaxis]
 
-    def mixtures(self) -> list[Mixture]:
+    def mixtures(self) -> list[BitMixture]:
         """Every group as a mixture on the structure of the circuit."""
         self.maximise()
         circuit = self.choices.circuit

@@ -25,10 +25,10 @@ from numpy.typing import ArrayLike
 
 from strudel._compiling import now
 from strudel._types import AnyArray
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.bit_circuit import BitCircuit
+from strudel.circuits.bit_flows import flow_log_likelihood
+from strudel.circuits.bit_properties import check_properties, why_not_deterministic
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
-from strudel.circuits.flows import flow_log_likelihood
-from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.data.bits import BitMatrix, merge_if_it_pays
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
@@ -80,8 +80,8 @@ def learn_structure(
     search: SearchOptions | None = None,
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
-    start: Circuit | None = None,
-) -> tuple[Circuit, History]:
+    start: BitCircuit | None = None,
+) -> tuple[BitCircuit, History]:
     """Learn a structured-decomposable, deterministic circuit by splits (Algorithm 2).
 
     Parameters
@@ -130,7 +130,7 @@ def grow(
     search: SearchOptions,
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
-    start: Circuit | None = None,
+    start: BitCircuit | None = None,
 ) -> Grown:
     """The search itself."""
     started = now()
@@ -151,7 +151,7 @@ def grow(
     searches = entrants(search, train_bits.n_vars, has_start=start is not None)
 
     def make(
-        first: Circuit,
+        first: BitCircuit,
         strength: float | None = None if search.smoothing == "uniform" else MIDDLE,
         valid: BitMatrix = valid_bits,
     ) -> GrowingCircuit:
@@ -205,7 +205,7 @@ def entrants(search: SearchOptions, n_vars: int, *, has_start: bool = False) -> 
 
 def first_circuit(
     train: BitMatrix, search: SearchOptions, rng: np.random.Generator | int | None = None
-) -> Circuit:
+) -> BitCircuit:
     """The circuit before the first split, when there is none to start from."""
     columns = complete_columns(search.columns or (), train.n_vars)
     if not all(column.is_bit for column in columns):
@@ -235,7 +235,7 @@ def _first_circuit_of_columns(
     columns: tuple[ColumnCode, ...],
     search: SearchOptions,
     rng: np.random.Generator | int | None,
-) -> Circuit:
+) -> BitCircuit:
     """The same, where some columns have several variables, or not all codes."""
     vtree = "chow_liu" if search.vtree == "auto" else search.vtree
     return compile_column_tree(
@@ -256,7 +256,7 @@ def _vtree_alpha(search: SearchOptions) -> float:
     return 0.0 if isinstance(search.search, LearnPSDD) else search.alpha
 
 
-def _check_start(start: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
+def _check_start(start: BitCircuit, train: BitMatrix, valid: BitMatrix) -> None:
     """Refuse a circuit that cannot be grown, or that excludes a row it should learn from."""
     if start.n_vars != train.n_vars:
         raise ValueError(
@@ -278,7 +278,7 @@ def _check_start(start: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
             )
 
 
-def impossible_rows(circuit: Circuit, bits: BitMatrix) -> AnyArray:
+def impossible_rows(circuit: BitCircuit, bits: BitMatrix) -> AnyArray:
     """The rows that no parameters of a deterministic circuit make possible."""
     no_choice = circuit.with_parameters(np.zeros(circuit.n_edges))
     return np.flatnonzero(flow_log_likelihood(no_choice, bits) == -np.inf)
@@ -347,7 +347,7 @@ class Grown:
         except KeyboardInterrupt:
             self.history.stopped_because = "interrupted"
 
-    def best(self) -> tuple[Circuit, History]:
+    def best(self) -> tuple[BitCircuit, History]:
         """The best circuit with its parameters, and the history that led there."""
         try:
             return self._finished()
@@ -355,12 +355,12 @@ class Grown:
             self.history.stopped_because = "interrupted"
             return self._finished()
 
-    def _finished(self) -> tuple[Circuit, History]:
+    def _finished(self) -> tuple[BitCircuit, History]:
         if self.search.smoothing == "hierarchical":
             return shrink(self.make, self.operations, self.history)
         return self._best_circuit(), self.history
 
-    def _best_circuit(self) -> Circuit:
+    def _best_circuit(self) -> BitCircuit:
         best = self.growing.snapshot(self.history.best)
         return fit_parameters(best, self.train, pseudocount=self.search.pseudocount)
 
@@ -431,7 +431,7 @@ def _stopped(runs: list[Grown]) -> Grown:
 
 def shrink(
     make: Callable[..., GrowingCircuit], operations: list[Operation], history: History
-) -> tuple[Circuit, History]:
+) -> tuple[BitCircuit, History]:
     """The best circuit on the way, with its parameters, and the history with those parameters.
 
     `make` gives the growing circuit before the first operation, for a strength: virtual rows per

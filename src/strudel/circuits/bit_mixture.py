@@ -1,8 +1,8 @@
 """Mixtures: many circuits that share one structure, and so one flow per row.
 
-A `Mixture` is one `Circuit` for the structure, one column of log-parameters per component, and the
-components' weights. What a row passes does not depend on the parameters, so its flow is found once
-for all components (equation 1 of the paper).
+A `BitMixture` is one `BitCircuit` for the structure, one column of log-parameters per component,
+and the components' weights. What a row passes does not depend on the parameters, so its flow is
+found once for all components (equation 1 of the paper).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from strudel._display import Shown
 from strudel._types import NONE, AnyArray, FloatArray
+from strudel.circuits.bit_circuit import LARGEST_LOG, BitCircuit
 from strudel.circuits.builder import assemble
-from strudel.circuits.circuit import LARGEST_LOG, Circuit
 from strudel.tables.table_code import TableCode
 from strudel.trees.vtree import Vtree
 
@@ -26,7 +26,7 @@ WEIGHT_TOLERANCE = 1e-9  # how far the weights may be from adding up to one
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture(Shown):
+class BitMixture(Shown):
     """A weighted mixture of circuits with one structure.
 
     Examples
@@ -35,11 +35,11 @@ class Mixture(Shown):
     >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> log_theta = np.column_stack([circuit.edge_log_theta, circuit.edge_log_theta])
-    >>> Mixture(circuit, log_theta, np.log([0.3, 0.7]))
-    Mixture(n_components=2, n_vars=4, n_nodes=17, n_edges=16)
+    >>> BitMixture(circuit, log_theta, np.log([0.3, 0.7]))
+    BitMixture(n_components=2, n_vars=4, n_nodes=17, n_edges=16)
     """
 
-    structure: Circuit  # its own parameters do not matter
+    structure: BitCircuit  # its own parameters do not matter
     edge_log_theta: FloatArray  # (n_edges, n_components) natural log of the parameters
     log_weight: FloatArray  # (n_components,) natural log of the weights
     known: FloatArray | None = None  # (n_vars, n_components) share of rows that know the variable
@@ -130,15 +130,15 @@ class Mixture(Shown):
         """Whether the parameters of each component are neither absurdly small nor large."""
         return are_moderate(self.edge_log_theta)
 
-    def component(self, c: int) -> Circuit:
+    def component(self, c: int) -> BitCircuit:
         """Component number `c` as a circuit of its own."""
         return self.structure.with_parameters(self.edge_log_theta[:, c])
 
-    def components(self) -> list[Circuit]:
+    def components(self) -> list[BitCircuit]:
         """All components as circuits, on the same vtree."""
         return [self.component(c) for c in range(self.n_components)]
 
-    def to_circuit(self) -> Circuit:
+    def to_circuit(self) -> BitCircuit:
         """The mixture as one circuit: its root chooses a component; it is not deterministic.
 
         It has as many edges as all components together.
@@ -146,7 +146,7 @@ class Mixture(Shown):
         return self._as_circuit
 
     @cached_property
-    def _as_circuit(self) -> Circuit:
+    def _as_circuit(self) -> BitCircuit:
         if self.structure.root < 2 * self.n_vars:  # a single variable that is known: no choice
             return self.structure
         return _side_by_side(self)
@@ -155,26 +155,26 @@ class Mixture(Shown):
         """The column of `known` of each of some components."""
         return None if self.known is None else self.known[:, components]
 
-    def with_names(self, feature_names: tuple[str, ...] | None) -> Mixture:
+    def with_names(self, feature_names: tuple[str, ...] | None) -> BitMixture:
         """The same mixture with other feature names."""
         return replace(self, structure=self.structure.with_names(feature_names))
 
-    def with_table_code(self, code: TableCode | None) -> Mixture:
+    def with_table_code(self, code: TableCode | None) -> BitMixture:
         """The same mixture, which answers in the columns of a table; None for its variables."""
         return replace(self, structure=self.structure.with_table_code(code))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by making the mixture again, so that its arrays are checked and stay read-only."""
-        return Mixture, tuple(getattr(self, field.name) for field in fields(self))
+        return BitMixture, tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
         return (
-            f"Mixture(n_components={self.n_components}, n_vars={self.n_vars}, "
+            f"BitMixture(n_components={self.n_components}, n_vars={self.n_vars}, "
             f"n_nodes={self.n_nodes}, n_edges={self.n_edges})"
         )
 
 
-def _side_by_side(mixture: Mixture) -> Circuit:
+def _side_by_side(mixture: BitMixture) -> BitCircuit:
     """The components under one root, which chooses one; literals are shared."""
     part, k = mixture.structure, mixture.n_components
     first, n_sums = 2 * part.n_vars, part.root - 2 * part.n_vars  # without the root
@@ -209,18 +209,18 @@ def are_moderate(edge_log_theta: FloatArray) -> AnyArray:
     return np.asarray((is_moderate | (edge_log_theta == -np.inf)).all(axis=0))
 
 
-def as_mixture(model: Circuit | Mixture) -> Mixture:
+def as_mixture(model: BitCircuit | BitMixture) -> BitMixture:
     """A mixture itself, or a circuit as one of a single component."""
-    if isinstance(model, Mixture):
+    if isinstance(model, BitMixture):
         return model
-    return Mixture(model, model.edge_log_theta[:, np.newaxis], np.zeros(1))
+    return BitMixture(model, model.edge_log_theta[:, np.newaxis], np.zeros(1))
 
 
-def average(mixtures: list[Mixture]) -> Mixture:
+def average(mixtures: list[BitMixture]) -> BitMixture:
     """The even mixture of mixtures on one structure: all their components side by side."""
     log_share = -np.log(len(mixtures))
     known = [mixture.known for mixture in mixtures if mixture.known is not None]
-    return Mixture(
+    return BitMixture(
         mixtures[0].structure,
         np.concatenate([mixture.edge_log_theta for mixture in mixtures], axis=1),
         np.concatenate([mixture.log_weight + log_share for mixture in mixtures]),
@@ -228,7 +228,7 @@ def average(mixtures: list[Mixture]) -> Mixture:
     )
 
 
-def _why_not_a_mixture(mixture: Mixture) -> str | None:
+def _why_not_a_mixture(mixture: BitMixture) -> str | None:
     log_theta, log_weight = mixture.edge_log_theta, mixture.log_weight
     if log_weight.ndim != 1 or len(log_weight) == 0:
         return "there must be one weight per component, and at least one component"
@@ -259,18 +259,18 @@ def _why_not_logs(name: str, logs: FloatArray) -> str | None:
     return None
 
 
-Model: TypeAlias = Circuit | Mixture
+Model: TypeAlias = BitCircuit | BitMixture
 
 
-def structure_of(model: Model) -> Circuit:
+def structure_of(model: Model) -> BitCircuit:
     """The circuit itself, or the structure that all components share."""
-    return model.structure if isinstance(model, Mixture) else model
+    return model.structure if isinstance(model, BitMixture) else model
 
 
 class Part(NamedTuple):
     """The components of a model, on one structure."""
 
-    structure: Circuit
+    structure: BitCircuit
     edge_log_theta: FloatArray  # (n_edges, n_components)
     theta: FloatArray  # for passes: (1, n_edges) of a circuit, else `Mixture.theta_lanes`
     is_moderate: AnyArray  # (n_components,) whether passes lose no digits of the parameters
@@ -283,7 +283,7 @@ class Part(NamedTuple):
 
 def part_of(model: Model) -> Part:
     """The components of a model; a circuit is a single one."""
-    if isinstance(model, Mixture):
+    if isinstance(model, BitMixture):
         return Part(model.structure, model.edge_log_theta, model.theta_lanes, model.is_moderate)
     column = model.edge_log_theta[:, np.newaxis]
     with np.errstate(over="ignore"):  # such circuits are evaluated in logs
@@ -292,4 +292,4 @@ def part_of(model: Model) -> Part:
 
 def log_weights_of(model: Model) -> FloatArray:
     """The logs of the components' weights; a circuit has weight 1."""
-    return model.log_weight if isinstance(model, Mixture) else np.zeros(1)
+    return model.log_weight if isinstance(model, BitMixture) else np.zeros(1)

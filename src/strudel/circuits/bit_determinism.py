@@ -1,6 +1,6 @@
 """Determinism: whether some row satisfies two edges of one sum.
 
-In:  any well-formed `Circuit`.
+In:  any well-formed `BitCircuit`.
 Out: an `Overlap`, with an example row, or None.
 
 Two ways, from cheap to expensive:
@@ -21,7 +21,7 @@ import numpy as np
 
 from strudel._numba import kernel, soonest
 from strudel._types import NONE, AnyArray, IntArray, WordArray
-from strudel.circuits.circuit import Circuit, Edges
+from strudel.circuits.bit_circuit import BitCircuit, Edges
 from strudel.circuits.overlap_search import PairSearch
 from strudel.circuits.scopes import (
     BoolArray,
@@ -42,7 +42,7 @@ class Overlap:
     row: dict[int, int] | None  # values that satisfy both edges; None if it is not known to exist
 
 
-def find_overlap(circuit: Circuit) -> Overlap | None:
+def find_overlap(circuit: BitCircuit) -> Overlap | None:
     """Two edges that some row satisfies; failing that, two not proven to exclude each other."""
     tops = find_tops(circuit, circuit.vtree)
     needs = find_needs(circuit, tops)
@@ -72,7 +72,7 @@ class Needs(NamedTuple):
 
 
 def find_needs(
-    circuit: Circuit,
+    circuit: BitCircuit,
     tops: Tops | None = None,
     *,
     variables: AnyArray | None = None,
@@ -147,7 +147,7 @@ def edge_needs(
     return node_one[left, w] | node_one[right, w], node_zero[left, w] | node_zero[right, w]
 
 
-def _find_doubtful(circuit: Circuit, needs: Needs) -> IntArray:
+def _find_doubtful(circuit: BitCircuit, needs: Needs) -> IntArray:
     """For every sum two edges whose needs do not exclude each other, `(n_nodes, 2)`, or NONE."""
     doubtful = np.full((circuit.n_nodes, 2), NONE, dtype=np.int32)
     width = np.diff(circuit.node_edges).astype(np.float64)
