@@ -92,7 +92,7 @@ def test_parameters_may_be_normalised(run, tmp_path):
     [
         ("nowhere.psdd", "a.jpc", "there is no file"),
         ("figure.strudel", "a.uai", "'.uai' is not one of"),
-        ("figure.strudel", "a.cnf", "cannot be made from a Circuit"),
+        ("figure.strudel", "a.cnf", "cannot be made from a BitCircuit"),
         ("figure.strudel", "figure.strudel", "overwrite an input"),
         ("figure.strudel", "nowhere/a.psdd", "folder does not exist"),
         ("bad.psdd", "a.jpc", "bad.psdd, line 2: "),

@@ -37,7 +37,7 @@ def ask(run, *arguments):
 
 def test_info_tells_of_the_structure_and_of_the_weights(run, file, mixture):
     report = ask(run, "info", file)
-    assert report["kind"] == "Mixture"
+    assert report["kind"] == "BitMixture"
     assert report["size"]["edges"] == mixture.structure.n_edges
     assert report["size"]["parameters"] == 3 * mixture.structure.n_parameters + 3
     found = report["mixture"]

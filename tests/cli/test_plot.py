@@ -97,7 +97,7 @@ def test_json_says_where_the_picture_is(run, figure_1):
     code, out, _ = run("plot", figure_1, "tree", "-o", "a.svg", "--json")
     report = json.loads(out)
     assert code == 0
-    assert (report["picture"], report["output"], report["kind"]) == ("tree", "a.svg", "Circuit")
+    assert (report["picture"], report["output"], report["kind"]) == ("tree", "a.svg", "BitCircuit")
     assert report["bytes"] == figure_1.with_name("a.svg").stat().st_size
 
 

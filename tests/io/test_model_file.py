@@ -225,7 +225,7 @@ def test_loaded_arrays_are_read_only(tmp_path):
 def test_provenance_tells_versions_and_time(tmp_path):
     save(figure_1_circuit(), tmp_path / "c.strudel", provenance={"data": {"rows": 3}})
     found = read_provenance(tmp_path / "c.strudel")
-    assert found["kind"] == "Circuit"
+    assert found["kind"] == "BitCircuit"
     assert found["strudel"] == __version__
     assert found["numpy"] == np.__version__
     assert found["data"] == {"rows": 3}
@@ -393,20 +393,20 @@ def test_numbers_that_are_no_mixture(tmp_path, part, index, value, words):
 )
 def test_numbers_that_are_no_circuit_over_columns(tmp_path, part, index, value, words):
     save(folded(figure_1_mixture()), tmp_path / "m.strudel")
-    refused(tmp_path / "m.strudel", set_number("BitCircuit", part, index, value), words)
+    refused(tmp_path / "m.strudel", set_number("Circuit", part, index, value), words)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"node_vtree": 3}, "node_vtree of a Circuit has another type"),
+        ({"node_vtree": 3}, "node_vtree of a BitCircuit has another type"),
         ({"node_vtree": {"$array": 99}}, "incomplete or damaged"),
         ({"node_vtree": {"$array": "1"}}, "should be int, but is str"),
         ({"vtree": {"$object": 99}}, "an object is missing"),
         ({"vtree": {"$object": 1}}, "an object is a part of itself"),
         ({"vtree": {"$strange": []}}, "a value of the unknown kind '$strange'"),
         ({"feature_names": {"$tuple": ["a"]}}, "there are 1 feature names for 4 variables"),
-        ({"feature_names": {"$tuple": [1, 2, 3, 4]}}, "feature_names of a Circuit has another"),
+        ({"feature_names": {"$tuple": [1, 2, 3, 4]}}, "feature_names of a BitCircuit has another"),
         ({"more": 1}, "with other parts than"),
         ({"$of": "Popen"}, "an object of the unknown class 'Popen'"),
         ({"$of": 3}, "the class of an object should be str, but is int"),

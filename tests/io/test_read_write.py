@@ -197,7 +197,7 @@ def test_what_does_not_add_up_is_not_written(tmp_path):
     ("model", "name", "words"),
     [
         (balanced_vtree(2), "a.psdd", "holds a circuit, so it cannot hold this Vtree"),
-        (figure_1_circuit(), "a.vtree", "holds a vtree, so it cannot hold this Circuit"),
+        (figure_1_circuit(), "a.vtree", "holds a vtree, so it cannot hold this BitCircuit"),
         (figure_1_circuit(), "a.glc", "PredictorCircuit"),
         (Cnf.from_literals([[1]]), "a.dnf", "holds a Dnf"),
     ],

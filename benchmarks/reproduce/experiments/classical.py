@@ -18,11 +18,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from strudel.queries.probabilities import component_log_probabilities, log_mean
 
 from strudel._numba import in_threads, kernel
 from strudel._types import ByteArray, FloatArray
 from strudel.circuits.bit_mixture import BitMixture
+from strudel.circuits.bit_probabilities import component_log_probabilities, log_mean
 from strudel.circuits.evaluate import BLOCK_VALUES, MIN_BLOCK_ROWS, evaluate_log
 from strudel.circuits.passes import LANES
 
