@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -83,11 +85,20 @@ def circuits_and_events(draw):
     return circuit, draw(events(circuit.columns))
 
 
+@pytest.mark.parametrize("is_compiled", [True, False])
 @given(circuits_and_events())
-@examples(80)
-def test_events_agree_with_the_table_of_all_states(asked):
-    need_pysdd()
-    circuit, event = asked
+@examples(60)
+def test_events_agree_with_the_table_of_all_states(is_compiled, asked):
+    if is_compiled:
+        need_pysdd()
+        agrees_with_the_table(*asked)
+        return
+    with pytest.MonkeyPatch.context() as patch:  # then by cases
+        patch.setitem(sys.modules, "pysdd", None)
+        agrees_with_the_table(*asked)
+
+
+def agrees_with_the_table(circuit, event):
     fine = at_bounds(circuit, event)
     joint = joint_of(fine)
     holds = [truth(event, fine.columns, cells) for cells in states_of(fine.columns)]

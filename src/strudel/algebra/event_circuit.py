@@ -6,24 +6,27 @@ Out: a circuit on its vtree that is 1 where the event holds (`event_circuit`); t
 
 An event tells classes of values of a column apart; bits that count the classes are variables of
 0/1, for which the event is compiled to an SDD (`logic`). Folded, its leaves are tables of 0 and 1
-over the classes, and so over the cells.
+over the classes, and so over the cells. Without the compiler, an event of a few cases that exclude
+each other is a sum over these.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from strudel._types import NONE, AnyArray
+from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.finer import with_edges
 from strudel.circuits.fold import Patterns, fold
 from strudel.circuits.products import MAX_PAIRS, product
 from strudel.circuits.reweigh import normalized
-from strudel.logic.column_classes import Classes, classes_of, column_leaves, region_of
+from strudel.errors import MissingDependencyError
+from strudel.logic.column_classes import Classes, cases_of, classes_of, column_leaves, region_of
 from strudel.logic.event_compiler import compile_event
 from strudel.logic.event_compiler import event_circuit as circuit_of_sdd
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, with_leaves
 from strudel.tables.column import Column
+from strudel.tables.density import EVERYWHERE, Region
 from strudel.tables.schema import Columns
 from strudel.trees.vtree import Vtree
 
@@ -77,7 +80,13 @@ def event_circuit(circuit: Circuit, event: Event) -> Circuit | None:
         which, holds = classes.holds[id(leaf)]
         return _in_bits(holds, int(first[classes.places[which]]))
 
-    sdd = compile_event(with_leaves(event, in_bits), _with_bits(vtree, first), names)
+    try:
+        sdd = compile_event(with_leaves(event, in_bits), _with_bits(vtree, first), names)
+    except MissingDependencyError:
+        cases = cases_of(event, columns)
+        if cases is None:
+            raise
+        return _circuit_of_cases(columns, vtree, cases)
     found = circuit_of_sdd(sdd)
     if found is None:
         return None
@@ -92,6 +101,54 @@ def event_circuit(circuit: Circuit, event: Event) -> Circuit | None:
     over = Columns(tuple(Column(f"c{i}", "category", own, own) for i, own in enumerate(labels)))
     made = fold(found, found.edge_log_theta[:, np.newaxis], np.zeros(1), over, patterns)
     return _over_cells(made, columns, classes)
+
+
+def _circuit_of_cases(
+    columns: Columns, vtree: Vtree, cases: list[dict[int, Region]]
+) -> Circuit | None:
+    """The circuit that is 1 in one of some cases, which exclude each other: its root chooses."""
+    if not cases:
+        return None
+    tables: dict[int, FloatArray] = {}  # by vtree leaf, those of the regions that cases have there
+    edges: dict[int, AnyArray] = {}  # by inner vtree node, the products that cases have there
+    node: list[AnyArray] = []  # by vtree node, which of these each case has
+    for v in range(vtree.n_nodes):
+        place = int(vtree.node_var[v])
+        if place == NONE:
+            pairs = np.column_stack([node[vtree.node_left[v]], node[vtree.node_right[v]]])
+            edges[v], which = np.unique(pairs, axis=0, return_inverse=True)
+        else:
+            regions = [case.get(place, EVERYWHERE) for case in cases]
+            distinct = list(dict.fromkeys(regions))
+            tables[place] = np.array([columns[place].weights(region) for region in distinct])
+            which = np.array([distinct.index(region) for region in regions])
+        node.append(which.ravel())
+    if len(columns) == 1:  # a single leaf, whose cells are those of any case
+        tables[0] = tables[0].sum(axis=0, keepdims=True)
+    n_leaves = [len(tables[place]) for place in range(len(columns))]
+    n_sums = [1 if v == vtree.root else len(own) for v, own in edges.items()]
+    first = np.zeros(vtree.n_nodes, dtype=np.int64)  # the first node at each vtree node
+    first[vtree.var_leaf] = np.cumsum(n_leaves) - n_leaves
+    first[list(edges)] = sum(n_leaves) + np.cumsum(n_sums) - n_sums
+    sides = [np.zeros((0, 2), dtype=np.int64)]
+    for v, own in edges.items():
+        sides.append(own + first[[vtree.node_left[v], vtree.node_right[v]]])
+    left, right = np.concatenate(sides).T
+    width = [1] * (sum(n_sums) - 1) + [len(edges[vtree.root])] if edges else []
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.concatenate([tables[place].ravel() for place in range(len(columns))]))
+    return Circuit(
+        columns,
+        vtree,
+        np.repeat(np.arange(len(columns)), n_leaves),
+        logs[:, np.newaxis],
+        np.repeat(list(edges), n_sums).astype(np.int32),
+        np.concatenate([[0], np.cumsum(width)]),
+        left,
+        right,
+        np.zeros((len(left), 1)),
+        np.zeros(1),
+    )
 
 
 def _leaves(event: Event) -> list[Event]:
