@@ -44,7 +44,7 @@ from strudel.learning.options import Method
 from strudel.learning.progress import Reporter
 from strudel.models.base import as_labels, keep_columns
 from strudel.models.strudel import Strudel, StrudelOptions
-from strudel.queries.cells import joint_logs
+from strudel.queries.likelihood import joint_logs
 from strudel.tables.column_codes import as_column_codes
 from strudel.tables.columns import RawColumn, read_columns
 from strudel.tables.encoder import (

@@ -68,27 +68,6 @@ def cell_probabilities(
     return log_p[place_of], [own[place_of] for own in found]
 
 
-def joint_logs(circuit: Circuit, evidence: Evidence, place: int) -> FloatArray:
-    """Log-probability of every row together with each cell of a column, of which it says nothing.
-
-    A column with a single leaf is independent of the others given the component: one walk up.
-    """
-    leaves = slice(*circuit.column_leaves[place : place + 2])
-    if leaves.stop - leaves.start > 1:
-        log_p, [shares] = cell_probabilities(circuit, evidence, [place])
-        with np.errstate(divide="ignore"):
-            return np.asarray(log_p[:, np.newaxis] + np.log(np.nan_to_num(shares)))
-    chance = np.exp(circuit.leaf_table(place)[0]).T  # (k, n_cells)
-    found = np.empty((len(evidence), chance.shape[1]))
-    for part in slices(len(evidence), max(1, BLOCK_LOGS // circuit.n_components)):
-        logs = component_logs(circuit, evidence.take(part)) + circuit.log_weight
-        top = logs.max(axis=1, keepdims=True)
-        top[top == -np.inf] = 0.0
-        with np.errstate(divide="ignore"):
-            found[part] = np.log(np.exp(logs - top) @ chance) + top
-    return found
-
-
 def _cells_of(
     circuit: Circuit,
     rows: LeafRows,

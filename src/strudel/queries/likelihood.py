@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from strudel.circuits.walks import component_logs_of, leaf_rows
 from strudel.data.validation import check_binary, slices
 from strudel.errors import CircuitPropertyError
 from strudel.queries.by_block import lazily
+from strudel.queries.cells import cell_probabilities
 from strudel.queries.given import circuit_of, log_mean
 from strudel.tables.evidence import Evidence, evidence_of_rows, nothing_known
 from strudel.tables.schema import Columns
@@ -141,3 +143,40 @@ def logs_of_rows(circuit: Circuit, evidence: Evidence, device: Any = None) -> Fl
 
             logs[is_open] = component_logs_on(device, circuit, rows, few)[place]
     return logs
+
+
+def joint_logs(circuit: Circuit, evidence: Evidence, place: int) -> FloatArray:
+    """Log-probability of every row together with each cell of a column, of which it says nothing.
+
+    A column with a single leaf is independent of the others given the component: rows that know
+    all other columns go by flows.
+    """
+    leaves = slice(*circuit.column_leaves[place : place + 2])
+    if leaves.stop - leaves.start > 1:
+        log_p, [shares] = cell_probabilities(circuit, evidence, [place])
+        with np.errstate(divide="ignore"):
+            return np.asarray(log_p[:, np.newaxis] + np.log(np.nan_to_num(shares)))
+    chance = np.exp(circuit.leaf_table(place)[0]).T  # (k, n_cells)
+    joint = np.empty((len(evidence), chance.shape[1]))
+    rest = _without(circuit, place)
+    rows = evidence.with_cells({place: np.zeros(len(evidence), dtype=np.int32)})
+    for part in slices(len(evidence), max(1, BLOCK_LOGS // circuit.n_components)):
+        logs = logs_of_rows(rest, rows.take(np.arange(part.start, part.stop)))
+        logs += circuit.log_weight
+        top = logs.max(axis=1, keepdims=True)
+        top[top == -np.inf] = 0.0
+        with np.errstate(divide="ignore"):
+            joint[part] = np.log(np.exp(logs - top) @ chance) + top
+    return joint
+
+
+def _without(circuit: Circuit, place: int) -> Circuit:
+    """The circuit in which a column says nothing: its leaves are 1 for every cell."""
+    key = f"_without_{place}"
+    if key not in circuit.__dict__:
+        logs = circuit.leaf_log_p.copy()
+        first, last = circuit.leaf_first[circuit.column_leaves[place : place + 2]]
+        logs[first:last] = 0.0
+        circuit.__dict__[key] = replace(circuit, leaf_log_p=logs)
+    rest: Circuit = circuit.__dict__[key]
+    return rest
