@@ -8,7 +8,6 @@ import pytest
 
 from strudel import Strudel, probability
 from strudel.tables import TableEncoder
-from strudel.tables.coded_column import literals_of
 from strudel.tables.column import said_region
 from strudel.tables.columns import as_duration, as_stamp, is_missing, read_columns
 
@@ -51,9 +50,6 @@ def test_events_about_durations_count_rows():
         assert said_region(column, (bound, None)) == ((8 * 86_400e6, np.inf),)
     with pytest.raises(ValueError, match="needs a list of values"):
         said_region(column, {"8 days": 1})
-    with pytest.raises(ValueError, match="takes parts of cells"):
-        literals_of(column, ("4 days", None))
-    assert literals_of(column, None) == ()
 
 
 def test_dates_with_a_zone_are_in_utc_and_others_are_refused():

@@ -1,5 +1,7 @@
 """Values that were read as another type than at fit, and values that are given."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -68,7 +70,8 @@ def test_what_is_given_is_shown_as_the_column_holds_it(column, given, shown):
 
 @pytest.mark.parametrize("container", ["polars", "pyarrow", "numpy"])
 def test_a_given_value_that_is_not_whole_in_any_container(container):
-    code = TableEncoder().fit(pd.DataFrame({"n": [1, 30, 50]})).code_.with_container(container)
+    code = TableEncoder().fit(pd.DataFrame({"n": [1, 30, 50]})).code_
+    code = replace(code, container=container)
     rows = [[0.0, 0.0], [1.0, 1.0]]
     decoded = code.decode(rows, {"n": [33.5, None]})
     found = {

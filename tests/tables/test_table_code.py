@@ -133,20 +133,6 @@ def test_cells_are_given_by_their_median_and_empty_ones_by_their_middle():
     assert encoder.transform([[-100], [1000]]).tolist() == [[0] * 4, [1] * 4]
 
 
-def test_a_literal_or_few_say_what_holds():
-    code = TableEncoder(edges={"n": [1, 2, 3]}).fit(
-        pd.DataFrame({"n": [0, 1, 2, 3], "c": ["a", "b", "c", "a"]})
-    )
-    number, category = code.code_.columns
-    assert number.literals([False, False, True, True]) == ((1, 1),)
-    assert number.literals([False, True, True, False]) == ((0, 1), (2, 0))
-    assert number.literals([False, True, False, False]) == ((0, 1), (1, 0), (2, 0))
-    assert number.literals([True, False, False, True]) is None
-    assert number.literals([True] * 4) == ()
-    assert category.literals([True, False, True]) == ((4, 0),)
-    assert category.literals([False] * 3) is None
-
-
 def test_codes_are_copied_and_pickled():
     code = TableEncoder().fit([["a", 1.5], ["b", 2.5], ["c", None]]).code_
     for again in (copy.deepcopy(code), pickle.loads(pickle.dumps(code))):

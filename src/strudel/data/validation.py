@@ -60,10 +60,6 @@ def check_binary(
     it. The cells are C-contiguous, the caller's own memory when that is already so. The names are
     `feature_names` if given, else those of a frame if all of them are strings, else None.
     """
-    encode = getattr(feature_names, "encode_table", None)  # names that know the code of a table
-    rows = None if encode is None else encode(X, name)
-    if rows is not None:
-        return rows.astype(np.uint8), tuple(feature_names or ())
     values, columns = read_values(X, name)
     values, names = _check_columns(values, columns, n_vars, feature_names, name, "complete")
     rule = f"{name} must hold only 0 and 1"
@@ -86,13 +82,8 @@ def check_evidence(
     Takes what `check_binary` takes, with NaN, None or `pandas.NA` where a value is unknown; also a
     single row, a dict or a list of dicts. A dict maps feature names or column numbers to values,
     and what it does not name is unknown; without feature names, the columns are called ``x0``,
-    ``x1``, ... If the names know a table's code, the rows may be in the columns of that table, see
-    `table_code`. The result is C-contiguous, the caller's own memory when that is already so.
+    ``x1``, ... The result is C-contiguous, the caller's own memory when that is already so.
     """
-    encode = getattr(feature_names, "encode_evidence", None)  # names that know the code of a table
-    coded = None if encode is None else encode(X, name)
-    if coded is not None:
-        return coded
     rows = read_named_rows(X)
     names: tuple[str, ...] | None
     if rows is not None:

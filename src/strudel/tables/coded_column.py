@@ -9,10 +9,10 @@ Out: which value each cell has; which value each row's bits stand for; which of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -20,16 +20,8 @@ from strudel._names import quote
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray
 from strudel.tables.column import (
     Column,
-    check_possible,
-    is_several,
-    number_of,
-    places_region,
-    said_region,
-    said_values,
-    value_text,
     why_not_a_column,
 )
-from strudel.tables.columns import is_missing
 from strudel.tables.density import (
     EVERYWHERE,
     CellDistribution,
@@ -108,12 +100,6 @@ class CodedColumn(Column):
         total = np.bincount(self.value_cell, mass)[self.value_cell]
         return np.divide(mass, total, out=np.zeros(self.n_values), where=total > 0.0)
 
-    def of_values(self, cell_chance: FloatArray) -> FloatArray:
-        """The probability of every value, from those of the cells `(..., n_cells)`."""
-        return (
-            cell_chance[..., self.value_cell] * self.value_share if self.is_shared else cell_chance
-        )
-
     @cached_property
     def cells(self) -> CellDistribution:
         """How the values of each cell are distributed: numbers and dates, or places of categories.
@@ -130,52 +116,10 @@ class CodedColumn(Column):
         density = self.density or density_of_points([low for low, _ in self.ranges])
         return CellDistribution(self.edges, density, self.region)
 
-    def at(self, number: float) -> Self:
-        """The column that holds this number or date only, or the category at this place."""
-        if not self.is_numeric:
-            return self.within(((number, number + 1.0),))
-        return super().at(number)
-
-    def drawn_bits(
-        self, bits: FloatArray, rng: np.random.Generator, *, beyond_seen: bool = False
-    ) -> list[Any]:
-        """A value for every row, drawn within its cell; None where unknown."""
-        places = self._nearest_known(bits)
-        if self.is_numeric and self.density is None:
-            return self.decoded(places)
-        if not self.is_shared:
-            return self.drawn(places, rng, beyond_seen=beyond_seen)
-        is_known = places != NONE
-        number = rng.random(len(places))
-        found = self.cells.draws(self.value_cell[places[is_known]], number[is_known])
-        places[is_known] = np.where(np.isnan(found), places[is_known], found)
-        return self.decoded(places)
-
     @property
     def variables(self) -> range:
         """The numbers of its variables."""
         return range(self.start, self.stop)
-
-    def literals(self, holds: Iterable[bool]) -> tuple[tuple[int, int], ...] | None:
-        """The variables and bits that say that `holds` is true of the value; None if none do.
-
-        A single value is its whole codeword. Several are as few bits as tell them from all other
-        values: an interval under a thermometer code, any values under a one-hot code.
-        """
-        chosen = np.array(list(holds), dtype=bool)
-        words = self.codewords[chosen]
-        if not len(words):
-            return None
-        shared = np.flatnonzero((words == words[0]).all(axis=0))
-        meets = (self.codewords[:, shared] == words[0, shared]).all(axis=1)
-        if not np.array_equal(meets, chosen):
-            return None
-        bits = shared.tolist()
-        for bit in list(bits) if len(words) > 1 else []:
-            fewer = [other for other in bits if other != bit]
-            if np.array_equal((self.codewords[:, fewer] == words[0, fewer]).all(axis=1), chosen):
-                bits = fewer
-        return tuple((self.start + bit, int(words[0, bit])) for bit in bits)
 
     def nearest(self, bits: FloatArray) -> AnyArray:
         """The value whose codeword differs from each row in the fewest known bits.
@@ -286,67 +230,3 @@ def _why_not_a_column(column: CodedColumn) -> str | None:
     if len(names) != width or not all(isinstance(name, str) for name in names):
         return "there must be a name for every variable"
     return None
-
-
-# Conditions
-
-
-def evidence_shares(column: CodedColumn, value: Any) -> FloatArray:
-    """How probable a piece of evidence is given each cell: from 0 to 1.
-
-    A single number or date stands for its cell, within which only a density tells it from others;
-    so does each of a list, if none of them has a probability of its own.
-    """
-    if not column.is_numeric:
-        holds = said_values(column, value)
-        return column.cells.shares(places_region(holds)) if column.is_shared else holds * 1.0
-    if not is_several(value):
-        return cell_of(column, number_of(column, value)).astype(np.float64)
-    region = said_region(column, value)
-    shares = column.cells.shares(region)
-    if shares.any() or isinstance(value, tuple) or not region:
-        return shares
-    numbers = np.array([low for low, _ in region])
-    cells = np.searchsorted(np.array(column.edges), numbers, side="right")
-    found = np.bincount(cells, np.exp(column.cells.log_density(numbers)), column.n_values)
-    return found / (found.max() or 1.0)
-
-
-def literals_of(column: CodedColumn, value: Any) -> tuple[tuple[int, int], ...]:
-    """A piece of evidence that needs no part of a cell, as variables and their bits."""
-    if not is_several(value) and is_missing(value):
-        return ()
-    shares = evidence_shares(column, value)
-    check_possible(column, value, shares)
-    if not is_several(value):  # a single category stands for its cell, as a number does
-        shares = np.ceil(shares)
-    if not np.isin(shares, (0.0, 1.0)).all():
-        raise ValueError(
-            f"{column.name!r}: {value_text(value)} takes parts of cells, which 0/1 variables "
-            "cannot say. Ask a query for it, or condition(model, ...) on it first."
-        )
-    literals = column.literals((shares == 1.0)[column.value_cell])
-    if literals is None:
-        raise ValueError(gaps_of(column, value, shares))
-    return literals
-
-
-def gaps_of(column: CodedColumn, value: Any, shares: FloatArray) -> str:
-    """Why a thermometer code cannot say that a column has some values with others between."""
-    places = np.flatnonzero(shares[column.value_cell])
-    labels = ", ".join(column.labels[place] for place in places)
-    return (
-        f"{column.name!r}: {value_text(value)} has gaps ({labels}), which "
-        "its thermometer code cannot express in one row. Condition on the event "
-        f"instead, condition(model, variables(model)[{column.name!r}].isin([...])), or learn "
-        "with TableEncoder(code='one_hot')."
-    )
-
-
-def cell_of(column: CodedColumn, number: float) -> AnyArray:
-    """The cell of a number or date, if it can have this value."""
-    cell = int(np.searchsorted(np.array(column.edges), number, side="right"))
-    is_there = bool(
-        meet(column.region or EVERYWHERE, ((number, math.nextafter(number, math.inf)),))
-    )
-    return (np.arange(column.n_values) == cell) & is_there

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -22,12 +22,12 @@ import numpy as np
 
 from strudel._names import did_you_mean, quote
 from strudel._types import NONE, AnyArray, FloatArray
-from strudel.data.validation import check_shared_names, read_named_rows, read_values
+from strudel.data.validation import check_shared_names
 from strudel.errors import OutOfRangeWarning, UnseenValueWarning, outer_stack_level
 from strudel.tables.coded_column import CodedColumn as CodedColumn
-from strudel.tables.coded_column import column_from_dict, column_to_dict, literals_of
+from strudel.tables.coded_column import column_from_dict, column_to_dict
 from strudel.tables.column import BIT, Column, bound_text
-from strudel.tables.columns import RawColumn, RawTable, is_missing, make_frame, read_columns
+from strudel.tables.columns import RawColumn, RawTable, make_frame, read_columns
 from strudel.tables.missingness import Missingness
 from strudel.tables.schema import Columns
 
@@ -217,20 +217,16 @@ class TableCode:
         self,
         rows: Any,
         known: Mapping[str, Sequence[Any]] | None = None,
-        rng: np.random.Generator | None = None,
-        *,
-        with_missing: bool = False,
     ) -> Any:
         """A frame of the kind that was encoded, from rows of 0, 1 and NaN.
 
-        A number or date is given by the median of its cell at fit, or with a generator of random
-        numbers by a draw from its density within the cell. A column whose bits do not say
+        A number or date is given by the median of its cell at fit. A column whose bits do not say
         which value it has stays missing. Bits that are not a codeword stand for the value whose
         codeword is nearest: the one that differs in the fewest bits or, if several do, the one with
         most rows at fit.
 
         `known` gives values of some columns that stay as they are, and None where a value is to be
-        decoded. Rows `with_missing` values, drawn with a generator, have them as the table had.
+        decoded.
         """
         table = np.asarray(rows, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != self.n_vars:
@@ -241,37 +237,11 @@ class TableCode:
         decoded: dict[str, tuple[list[Any], CodedColumn]] = {}
         for column in self.columns:
             bits = table[:, column.start : column.stop]
-            values = column.decoded_bits(bits) if rng is None else column.drawn_bits(bits, rng)
+            values = column.decoded_bits(bits)
             for row, value in enumerate((known or {}).get(column.name, ())):
                 values[row] = values[row] if value is None else column.own_value(value)
             decoded[column.name] = values, column
-        if with_missing and rng is not None:
-            self.leave_out({name: values for name, (values, _) in decoded.items()}, rng, known)
         return make_frame(decoded, self.container)
-
-    def leave_out(
-        self,
-        cells: Mapping[str, list[Any]],
-        rng: np.random.Generator,
-        known: Mapping[str, Sequence[Any]] | None = None,
-    ) -> None:
-        """Put None where drawn values are missing, as in the table; what is `known` stays.
-
-        Dates and durations are numbers here.
-        """
-        raws = {}
-        for column in self.columns:
-            values = np.array(cells[column.name], dtype=np.float64 if column.is_numeric else object)
-            raws[column.name] = RawColumn(column.name, column.dtype, values)
-        for name, is_gap in self.missingness.draw(raws, self.columns, rng).items():
-            given = (known or {}).get(name)
-            for row in np.flatnonzero(is_gap).tolist():
-                if given is None or given[row] is None:
-                    cells[name][row] = None
-
-    def with_container(self, container: str) -> TableCode:
-        """The same code, which decodes to another kind of frame."""
-        return replace(self, container=container)
 
     def to_dict(self) -> dict[str, Any]:
         """The code as what JSON holds."""
@@ -370,14 +340,6 @@ class CodedNames(tuple[str, ...]):
         made.code = code
         return made
 
-    def encode_table(self, X: Any, name: str) -> FloatArray | None:
-        """Fully observed rows; None if they are rows of the variables already."""
-        return coded_table(X, self.code, name)
-
-    def encode_evidence(self, X: Any, name: str) -> FloatArray | None:
-        """Partly observed rows; None if they are rows of the variables already."""
-        return coded_evidence(X, self.code, name)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return CodedNames, (self.code, tuple(self))
 
@@ -385,196 +347,6 @@ class CodedNames(tuple[str, ...]):
 def code_of(names: Sequence[str] | None) -> TableCode | None:
     """The code that names know, if they do."""
     return names.code if isinstance(names, CodedNames) else None
-
-
-def select_names(names: Sequence[str] | None, kept: Sequence[int]) -> tuple[str, ...] | None:
-    """The names of some variables; with the code of their columns if these are all there."""
-    if names is None:
-        return None
-    some = tuple(names[var] for var in kept)
-    code = code_of(names)
-    columns: list[CodedColumn] = []
-    while code is not None and (done := columns[-1].stop if columns else 0) < len(kept):
-        column = next((own for own in code.columns if own.start == kept[done]), None)
-        width = 0 if column is None else column.stop - column.start
-        if column is None or list(kept[done : done + width]) != list(column.variables):
-            return some
-        columns.append(replace(column, start=done, stop=done + width))
-    return some if code is None else CodedNames(replace(code, columns=tuple(columns)), some)
-
-
-def coded_evidence(X: Any, code: TableCode, name: str) -> FloatArray | None:
-    """Partly observed rows, from any of the columns."""
-    dicts = read_named_rows(X)
-    if dicts is not None:
-        return np.vstack([_row_of_dict(row, code, name) for row in dicts])
-    table = _read_table(X, code, name)
-    if table is None:
-        return None
-    return code.encode_columns(code.match(table, name, may_be_few=True), name)
-
-
-def coded_table(
-    X: Any, code: TableCode, name: str, may_be_missing: bool = False
-) -> FloatArray | None:
-    """Rows from all columns; fully observed, unless values may be missing."""
-    table = _read_table(X, code, name)
-    if table is None:
-        return None
-    rows = code.encode_columns(code.match(table, name), name)
-    unknown = np.isnan(rows)
-    if unknown.any() and not may_be_missing:
-        row = int(np.argmax(unknown.any(axis=1)))
-        var = int(np.argmax(unknown[row]))
-        column = next(column for column in code.columns if var < column.stop)
-        raise ValueError(
-            f"{name} must have a value in every column, but {column.name!r} is missing at row "
-            f"{row}. log_marginal takes rows with missing values and sums them out."
-        )
-    return rows
-
-
-def known_values(X: Any, code: TableCode) -> dict[str, list[Any]]:
-    """Per column the values that evidence gives as they are, None where it does not."""
-    dicts = read_named_rows(X) if X is not None else []
-    if dicts is not None:
-        return {
-            column.name: [_single(row.get(column.name)) for row in dicts]
-            for column in code.columns
-            if any(_single(row.get(column.name)) is not None for row in dicts)
-        }
-    table = _read_table(X, code, "given")
-    if table is None:
-        return {}
-    columns = table.columns if table.has_names else code.match(table)
-    names = [column.name for column in (table if table.has_names else code).columns]
-    return {name: raw.objects() for name, raw in zip(names, columns, strict=True)}
-
-
-def known_numbers(X: Any, code: TableCode) -> dict[str, FloatArray]:
-    """Per column of numbers or dates the values that rows give, NaN where they do not.
-
-    Also the places of values in columns whose rare categories share a cell. Nothing if the rows are
-    of the 0/1 variables.
-    """
-    if X is None or not any(column.has_parts for column in code.columns):
-        return {}
-    dicts = read_named_rows(X)
-    if dicts is None:
-        table = _read_table(X, code, "X")
-        if table is None:
-            return {}
-        columns = table.columns if table.has_names else code.match(table)
-        names = [column.name for column in (table if table.has_names else code).columns]
-        raws = dict(zip(names, columns, strict=True))
-        return {
-            column.name: np.asarray(raws[column.name].values, dtype=np.float64)
-            if column.is_numeric
-            else _as_places(column.cells_of(raws[column.name], "missing"))
-            for column in code.columns
-            if column.has_parts and column.name in raws
-        }
-    found: dict[str, FloatArray] = {}
-    for column in code.columns:
-        if column.has_parts and any(column.name in row for row in dicts):
-            values = [_single(row.get(column.name)) for row in dicts]
-            own = column.own_value if column.is_numeric else column.place_of
-            found[column.name] = np.array(
-                [np.nan if value is None else own(value) for value in values], dtype=np.float64
-            )
-    return found
-
-
-def _as_places(places: AnyArray) -> FloatArray:
-    return np.where(places == NONE, np.nan, places)
-
-
-def log_density_of(numbers: Mapping[str, FloatArray], code: TableCode) -> FloatArray | float:
-    """The log-density of the numbers, and of rare categories, of every row given their cells."""
-    total: FloatArray | float = 0.0
-    for name, values in numbers.items():
-        column = code.column(name)
-        is_known = ~np.isnan(values)
-        if not (column.is_shared or column.density) or not is_known.any():
-            continue
-        own = np.zeros(len(values))
-        known = values[is_known]
-        own[is_known] = column.cells.log_density(known) - column.cells.density.log_units(known)
-        total = total + own
-    return total
-
-
-def table_log_density(X: Any, code: TableCode, of_numbers: bool = True) -> FloatArray | float:
-    """The log-density of numbers, dates and rare categories of every row, given their cells."""
-    known = known_numbers(X, code)
-    if not of_numbers:
-        known = {name: x for name, x in known.items() if not code.column(name).is_numeric}
-    return log_density_of(known, code)
-
-
-def _single(value: Any) -> Any:
-    """One value; None for an interval, a set, or what is missing."""
-    if isinstance(value, tuple | list | set | frozenset | range | np.ndarray):
-        return None
-    return None if is_missing(value) else value
-
-
-def _read_table(X: Any, code: TableCode, name: str) -> RawTable | None:
-    """The columns of a table; None if it has the variables instead."""
-    if hasattr(X, "tocsr"):
-        return None
-    if isinstance(X, list | tuple | np.ndarray):
-        values, _ = read_values(X, name)
-        if values.ndim == 1 and values.size:
-            values = values.reshape(1, -1)
-        if values.ndim != 2 or values.shape[1] == code.n_vars != code.n_columns_in:
-            return None
-        if values.shape[1] != code.n_columns_in:  # in scikit-learn's words
-            raise ValueError(
-                f"{name} has {values.shape[1]} features, but Strudel is expecting "
-                f"{code.n_columns_in} features as input, the columns of the table that the model "
-                f"was learned from; or the {code.n_vars} variables that they became."
-            )
-        return read_columns(values, name)
-    if not hasattr(X, "columns") and not hasattr(X, "column_names"):
-        return None
-    own = getattr(X, "column_names", None)  # pyarrow's are names, the others' columns are
-    names = list(own if own is not None else X.columns)
-    variables = set(code.variable_names)
-    is_coded = all(column in variables for column in names)
-    if is_coded and not all(column in code.names for column in names):
-        return None
-    return read_columns(X, name)
-
-
-def _row_of_dict(row: Mapping[Any, Any], code: TableCode, name: str) -> FloatArray:
-    """One row from values by column, or by variable."""
-    bits = np.full(code.n_vars, np.nan)
-    said_by: dict[int, Any] = {}
-    if not isinstance(row, Mapping):
-        raise ValueError(f"{name} must be a list of dicts, but one entry is {row!r}.")
-    for key, value in row.items():
-        for var, bit in _literals(key, value, code, name):
-            if bits[var] == 1 - bit:
-                raise ValueError(f"{name} contradicts itself: see {said_by[var]!r} and {key!r}.")
-            bits[var] = bit
-            said_by[var] = key
-    return bits
-
-
-def _literals(key: Any, value: Any, code: TableCode, name: str) -> Sequence[tuple[int, int]]:
-    if isinstance(key, str) and key in code.names:
-        return literals_of(code.column(key), value)
-    is_number = isinstance(key, int | np.integer) and not isinstance(key, bool)
-    if isinstance(key, str) and key in code.variable_names:
-        var = code.variable_names.index(key)
-    elif is_number and 0 <= key < code.n_vars:
-        var = int(key)
-    else:
-        raise ValueError(
-            f"{name} names {key!r}, which is not a column. {did_you_mean(key, code.names)}"
-        )
-    return literals_of(bit_column(code.variable_names[var], var), value)
 
 
 def columns_of_code(code: TableCode) -> Columns:
