@@ -21,7 +21,7 @@ import numpy as np
 
 import strudel
 from strudel import Strudel, load_dataset
-from strudel.circuits import BitMixture
+from strudel.learning.bits.mixture import BitMixture
 from strudel.logic import Cnf
 
 BAR = 5.0

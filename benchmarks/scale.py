@@ -23,7 +23,7 @@ from dask import delayed
 from distributed import Client, LocalCluster
 
 from strudel import Strudel, load_dataset, log_likelihood, sample
-from strudel.circuits.bit_circuit import BitCircuit
+from strudel.learning.bits.circuit import BitCircuit
 
 BLOCK_ROWS = 500_000
 TEST_ROWS = 100_000

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strategies import seeds, vtrees
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.fold import unfold
+from strudel.learning.bits.fold import unfold
 from strudel.queries.given import circuit_of
 from strudel.tables.column import Column, bit_column
 from strudel.tables.density import Density, Pieces

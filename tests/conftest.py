@@ -24,7 +24,7 @@ import pytest
 from hypothesis import settings
 
 from strategies import examples
-from strudel.circuits.bit_circuit import BitCircuit
+from strudel.learning.bits.circuit import BitCircuit
 
 # Compiling a kernel makes one example slow, so no deadline; the same examples on every run.
 settings.register_profile("strudel", examples(60), deadline=None, derandomize=True)

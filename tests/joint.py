@@ -23,12 +23,12 @@ from strategies import (
     split_circuit,
     sum_circuit,
 )
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
-from strudel.circuits.fold import unfold
+from strudel.learning.bits.fold import unfold
+from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree

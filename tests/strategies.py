@@ -13,9 +13,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.builder import assemble
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.mixture import BitMixture
 from strudel.trees.vtree import Vtree
 
 NONE = -1

@@ -9,7 +9,8 @@ import pytest
 from strategies import random_mixture
 from strudel import Strudel, log_likelihood, log_marginal, probability, sample, variables
 from strudel.algebra import cross_entropy, divide
-from strudel.circuits import BitMixture, CircuitBuilder, compile_factorized, figure_1_circuit
+from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
+from strudel.learning.bits.mixture import BitMixture
 from strudel.logic import at_least
 from strudel.logic.event_forms import event_of
 from strudel.logic.event_grammar import parse_event

@@ -28,7 +28,8 @@ from strudel import (
     sufficient_explanation,
     variables,
 )
-from strudel.circuits import BitMixture, compile_factorized, figure_1_circuit
+from strudel.circuits import compile_factorized, figure_1_circuit
+from strudel.learning.bits.mixture import BitMixture
 from strudel.predictions import classifier_agreement, prediction_variance
 from strudel.queries import (
     cdf,

@@ -37,7 +37,8 @@ from strudel.algebra import (
     mean_squared_distance,
     renyi_divergence,
 )
-from strudel.circuits import BitMixture, compile_factorized, figure_1_circuit
+from strudel.circuits import compile_factorized, figure_1_circuit
+from strudel.learning.bits.mixture import BitMixture
 
 KINDS = [split_circuit, partition_circuit, sum_circuit]
 

@@ -6,8 +6,8 @@ from hypothesis import given
 
 import oracle
 from strategies import circuits
-from strudel.circuits.bit_properties import why_not_in_normal_form
 from strudel.circuits.builder import CircuitBuilder, assemble
+from strudel.learning.bits.properties import why_not_in_normal_form
 from strudel.trees.vtree import Vtree
 
 

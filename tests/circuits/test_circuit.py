@@ -10,9 +10,9 @@ from hypothesis import given
 
 import oracle
 from strategies import circuits
-from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
+from strudel.learning.bits.circuit import BitCircuit
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree
 
 NONE = -1

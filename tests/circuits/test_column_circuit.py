@@ -12,12 +12,12 @@ from column_circuits import column_circuits, joint_of, random_circuit
 from joint import learned_circuit
 from strategies import any_circuits, examples, mixtures, seeds
 from strudel.circuits import figure_1_circuit, walks
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.finer import with_edges
-from strudel.circuits.fold import folded, unfold
 from strudel.circuits.products import product
 from strudel.circuits.reweigh import given_row, normalized
+from strudel.learning.bits.fold import folded, unfold
+from strudel.learning.bits.mixture import BitMixture
 from strudel.queries.cells import cell_probabilities, log_probabilities
 from strudel.tables.evidence import evidence_of_regions, nothing_known
 from strudel.tables.learn_code import code_of_columns

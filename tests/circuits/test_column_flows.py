@@ -10,10 +10,10 @@ from column_circuits import column_circuits, states_of
 from strategies import circuits, examples
 from strudel.circuits import flows as column_flows
 from strudel.circuits.flows import flow_log_likelihood, flow_logs, lines_of, lines_taken
-from strudel.circuits.fold import folded
 from strudel.circuits.properties import why_not_deterministic
 from strudel.circuits.walks import component_logs
 from strudel.errors import CircuitPropertyError
+from strudel.learning.bits.fold import folded
 from strudel.queries.given import log_mean
 from strudel.tables.evidence import Evidence, nothing_known
 

@@ -12,11 +12,11 @@ import oracle
 from coded_tables import PlainTree, all_places, coded_tables, encode, one_hot, thermometer
 from strategies import binary_tables, seeds, vtrees
 from strudel import Strudel, Vtree, log_likelihood
-from strudel.circuits.bit_properties import why_not_deterministic, why_not_in_normal_form
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
 from strudel.circuits.examples import figure_1_chow_liu_tree
 from strudel.data.bits import pack_columns
 from strudel.errors import NothingKnownWarning
+from strudel.learning.bits.properties import why_not_deterministic, why_not_in_normal_form
 from strudel.tables import TableEncoder
 from strudel.tables.column_codes import ColumnCode, as_column_codes, column_values, complete_columns
 from strudel.trees import learn_chow_liu_tree

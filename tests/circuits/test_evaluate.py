@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 import oracle
 from strategies import circuits, examples, partly_observed_rows, split_circuit
 from strudel._numba import use_threads
-from strudel.circuits import evaluate, figure_1_circuit
+from strudel.circuits import figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.compile import compile_factorized
-from strudel.circuits.evaluate import evaluate_log
 from strudel.errors import CircuitPropertyError
+from strudel.learning.bits import evaluate
+from strudel.learning.bits.evaluate import evaluate_log
 from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree
 
 NAN = math.nan

@@ -7,8 +7,8 @@ import oracle
 from strategies import circuits
 from strudel import CircuitPropertyError, Vtree
 from strudel._types import NONE
-from strudel.circuits import CircuitBuilder, compute_flows, figure_1_circuit
-from strudel.circuits.bit_flows import dense_flows, flow_log_likelihood
+from strudel.circuits import CircuitBuilder, figure_1_circuit
+from strudel.learning.bits.flows import compute_flows, dense_flows, flow_log_likelihood
 
 
 @given(circuits(max_vars=6, deterministic=True), st.integers(0, 2**31))

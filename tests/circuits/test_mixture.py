@@ -10,8 +10,8 @@ from hypothesis import given
 
 import oracle
 from strategies import examples, mixtures, random_mixture
-from strudel.circuits.bit_mixture import BitMixture, average
 from strudel.circuits.examples import figure_1_circuit
+from strudel.learning.bits.mixture import BitMixture, average
 
 
 def density(mixture):

@@ -16,8 +16,10 @@ from strategies import (
     vtrees,
 )
 from strudel.circuits import figure_1_circuit
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_properties import (
+from strudel.circuits.compile import compile_factorized
+from strudel.errors import CircuitPropertyError
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.properties import (
     check_properties,
     why_not_decomposable,
     why_not_deterministic,
@@ -25,8 +27,6 @@ from strudel.circuits.bit_properties import (
     why_not_smooth,
     why_not_structured_decomposable,
 )
-from strudel.circuits.compile import compile_factorized
-from strudel.errors import CircuitPropertyError
 from strudel.trees.vtree import Vtree, balanced_vtree
 
 NONE = -1

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.io.model_file import save
 from strudel.io.read_write import write
+from strudel.learning.bits.mixture import BitMixture
 from strudel.trees.vtree import balanced_vtree
 
 

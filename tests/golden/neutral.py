@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from strudel import Strudel, Vtree
-from strudel.circuits import BitMixture, CircuitBuilder
+from strudel.circuits import CircuitBuilder
+from strudel.learning.bits.mixture import BitMixture
 from strudel.tables import TableCode, TableEncoder
 
 MODELS = ("bits_1", "bits_10", "mixed_1", "mixed_10")

@@ -12,10 +12,10 @@ from model_files import edit, opened, set_number
 from strategies import random_mixture
 from strudel import FileFormatError, load, save
 from strudel.circuits import figure_1_circuit
-from strudel.circuits.fold import folded
 from strudel.errors import ChangedFileError
 from strudel.io.archive import START, Archive, write_archive
 from strudel.io.model_file import read_provenance
+from strudel.learning.bits.fold import folded
 
 
 def mixture():

@@ -23,15 +23,15 @@ from strategies import (
 )
 from strudel import StrudelClassifier, marginal_probabilities
 from strudel._version import __version__
-from strudel.circuits.bit_circuit import BitCircuit, why_not_well_formed
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
-from strudel.circuits.fold import folded
 from strudel.circuits.predictor import predictor_of_bits
 from strudel.errors import FileFormatError
 from strudel.io.model_file import load, read_provenance, save
+from strudel.learning.bits.circuit import BitCircuit, why_not_well_formed
+from strudel.learning.bits.fold import folded
+from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.options import EM
 from strudel.learning.progress import MixtureHistory
 from strudel.logic.terms import variables

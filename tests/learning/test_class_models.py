@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from strudel import StrudelClassifier, log_likelihood, probability
 from strudel.circuits import figure_1_circuit
-from strudel.circuits.bit_mixture import as_mixture
+from strudel.learning.bits.mixture import as_mixture
 from strudel.learning.class_models import (
     ClassModel,
     ClassRows,

@@ -7,8 +7,8 @@ from sklearn.linear_model import Ridge
 
 from strudel import StrudelImputer, load, log_likelihood, sample, save
 from strudel.circuits import figure_1_circuit
-from strudel.circuits.bit_mixture import as_mixture
 from strudel.learning import fit_parameters
+from strudel.learning.bits.mixture import as_mixture
 from strudel.learning.fill_in import (
     PENALTIES,
     _models_without,

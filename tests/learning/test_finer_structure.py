@@ -7,10 +7,9 @@ import oracle
 from column_circuits import as_bits
 from makers import columns_in_a_chain, rows_of_kinds
 from strudel import Strudel
-from strudel.circuits import BitMixture
-from strudel.circuits.bit_mixture import as_mixture
 from strudel.circuits.compile import compile_column_tree
 from strudel.data.bits import pack_columns
+from strudel.learning.bits.mixture import BitMixture, as_mixture
 from strudel.learning.mixtures.finer_structure import on_finer_structure
 from strudel.tables.column_codes import ColumnCode
 from strudel.trees.column_tree import learn_column_tree, strong_part

@@ -14,9 +14,10 @@ from strategies import circuits, mixtures, partly_observed_rows, weights
 from strudel import sample
 from strudel._compiling import Clock
 from strudel._numba import use_threads
-from strudel.circuits import compile_chow_liu, compile_factorized, compute_flows, figure_1_circuit
-from strudel.circuits.bit_mixture import BitMixture, as_mixture
+from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.learning import expected_flows, fit_incomplete, fit_parameters
+from strudel.learning.bits.flows import compute_flows
+from strudel.learning.bits.mixture import BitMixture, as_mixture
 from strudel.learning.incomplete import EmLimits, Passes, climb, maximise, partial_rows
 from strudel.learning.mixtures.em_steps import uniform_prior
 from strudel.trees import learn_chow_liu_tree, linear_vtree, vtree_from_chow_liu

@@ -13,7 +13,7 @@ from strategies import mixtures, random_mixture
 from strudel import log_likelihood
 from strudel._numba import use_threads
 from strudel.circuits import compile_factorized, figure_1_circuit
-from strudel.circuits.bit_mixture import BitMixture
+from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.incomplete import partial_rows
 from strudel.learning.structural_em import complete_rows, with_coins, with_known_shares
 from strudel.trees import balanced_vtree

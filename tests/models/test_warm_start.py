@@ -12,9 +12,9 @@ from sklearn.base import clone
 import oracle
 from column_circuits import as_bits, probability_of
 from strudel import Strudel, load, log_likelihood, read, save, variables, write
-from strudel.circuits.fold import folded
 from strudel.circuits.properties import why_not_deterministic
 from strudel.learning import fit_parameters, learn_structure
+from strudel.learning.bits.fold import folded
 
 
 def clusters(seed, n_rows=400, n_vars=8):

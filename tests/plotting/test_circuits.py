@@ -6,10 +6,10 @@ from matplotlib.figure import Figure
 
 from artists import artist, segments, texts
 from strudel import Strudel
-from strudel.circuits.bit_flows import compute_flows
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.examples import figure_1_circuit
+from strudel.learning.bits.flows import compute_flows
+from strudel.learning.bits.mixture import BitMixture
 from strudel.plotting.circuits import edges_by_vtree, plot_circuit
 from strudel.plotting.layout import drawn_circuit, layout_circuit
 from strudel.queries.given import circuit_of

@@ -8,8 +8,8 @@ import pytest
 import oracle
 from artists import artist, labels
 from strudel import Strudel, marginal_probabilities
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.examples import figure_1_circuit
+from strudel.learning.bits.mixture import BitMixture
 from strudel.plotting.heat_maps import plot_components, plot_dependencies, plot_images
 from strudel.queries.column_pairs import column_pairs
 from strudel.queries.given import circuit_of

@@ -5,9 +5,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
+from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.progress import History
 from strudel.models.strudel import Strudel
 from strudel.plotting.notebook import html_of

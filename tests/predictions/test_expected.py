@@ -19,10 +19,10 @@ import strategies
 import strudel
 from strategies import examples
 from strudel.circuits import figure_1_circuit
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.predictor import predictor_of_bits
 from strudel.errors import CircuitPropertyError
+from strudel.learning.bits.mixture import BitMixture
 from strudel.predictions import cell_codes, moments, shared_walks
 from strudel.predictions.expected import (
     Estimate,

@@ -38,7 +38,8 @@ from strudel import (
     sample,
 )
 from strudel._numba import use_threads
-from strudel.circuits import BitMixture, figure_1_circuit, walks
+from strudel.circuits import figure_1_circuit, walks
+from strudel.learning.bits.mixture import BitMixture
 from strudel.queries import (
     cells,
     counting,

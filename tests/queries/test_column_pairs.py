@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from strudel import Strudel, mutual_information
-from strudel.circuits import BitMixture
 from strudel.circuits.examples import figure_1_circuit
+from strudel.learning.bits.mixture import BitMixture
 from strudel.queries.column_pairs import column_pairs
 
 

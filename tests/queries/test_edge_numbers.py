@@ -22,9 +22,10 @@ from strudel import (
     responsibilities,
     sample,
 )
-from strudel.circuits import BitMixture, CircuitBuilder, compile_chow_liu, compile_factorized
-from strudel.circuits.evaluate import evaluate_log
+from strudel.circuits import CircuitBuilder, compile_chow_liu, compile_factorized
 from strudel.circuits.passes import are_moderate
+from strudel.learning.bits.evaluate import evaluate_log
+from strudel.learning.bits.mixture import BitMixture
 from strudel.tables import TableEncoder
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import Vtree, balanced_vtree

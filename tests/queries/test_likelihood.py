@@ -8,9 +8,11 @@ import pytest
 
 from joint import REL, special_circuits
 from strudel import log_likelihood, log_marginal
-from strudel.circuits import BitMixture, bit_likelihood, figure_1_circuit
+from strudel.circuits import figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
-from strudel.circuits.evaluate import evaluate_log
+from strudel.learning.bits import likelihood
+from strudel.learning.bits.evaluate import evaluate_log
+from strudel.learning.bits.mixture import BitMixture
 from strudel.trees.vtree import Vtree
 
 
@@ -28,7 +30,7 @@ def test_rows_with_gaps_among_others_have_the_probability_of_what_is_known(rng):
     circuit = special_circuits()["learned 0"]
     X = rng.integers(0, 2, (40, circuit.n_vars)).astype(float)
     X[::3, 0] = X[::5, 1] = np.nan
-    found = bit_likelihood.rows_log_likelihood(circuit, X)
+    found = likelihood.rows_log_likelihood(circuit, X)
     np.testing.assert_allclose(found, log_marginal(circuit, X), rtol=REL)
     is_complete = ~np.isnan(X).any(axis=1)
     np.testing.assert_allclose(
@@ -45,7 +47,7 @@ def test_what_most_rows_take_is_added_once_and_zeros_stay_zeros(n_components, rn
     states = np.array(list(np.ndindex(2, 2, 2, 2)))
     rows = np.concatenate([states, np.repeat(states[[3, 9]], [60, 10], axis=0)])  # 3 is usual
     expected = np.column_stack([evaluate_log(part, rows) for part in mixture.components()])
-    found = bit_likelihood.component_flow_logs(mixture, rows.astype(np.uint8))
+    found = likelihood.component_flow_logs(mixture, rows.astype(np.uint8))
     assert np.any(expected == -np.inf)
     assert np.any(expected > -np.inf)
     np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -13,8 +13,8 @@ from joint import NAN
 from strudel import Strudel, log_conditional, log_marginal
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
-from strudel.circuits.evaluate import evaluate_log
 from strudel.data.datasets import load_dataset
+from strudel.learning.bits.evaluate import evaluate_log
 from strudel.trees.vtree import Vtree, linear_vtree
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from column_circuits import joint_of as cells_of
 from strudel import Strudel, log_marginal, marginal_map, mutual_information, sample
-from strudel.circuits import BitMixture, figure_1_circuit
+from strudel.circuits import figure_1_circuit
 from strudel.errors import CircuitPropertyError
+from strudel.learning.bits.mixture import BitMixture
 from strudel.queries import compare, correlations, surprise
 from strudel.tables import TableEncoder
 from strudel.tables.evidence import evidence_of

@@ -21,8 +21,9 @@ from joint import (
 )
 from strategies import examples
 from strudel import log_likelihood, marginal_map, most_probable_state
-from strudel.circuits import BitMixture, compile_chow_liu
+from strudel.circuits import compile_chow_liu
 from strudel.errors import SearchLimitWarning
+from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.parameters import fit_parameters
 from strudel.queries import state_search
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu

@@ -21,10 +21,10 @@ import numpy as np
 
 from strudel._numba import in_threads, kernel
 from strudel._types import ByteArray, FloatArray
-from strudel.circuits.bit_mixture import BitMixture
-from strudel.circuits.bit_probabilities import component_log_probabilities, log_mean
-from strudel.circuits.evaluate import BLOCK_VALUES, MIN_BLOCK_ROWS, evaluate_log
 from strudel.circuits.passes import LANES
+from strudel.learning.bits.evaluate import BLOCK_VALUES, MIN_BLOCK_ROWS, evaluate_log
+from strudel.learning.bits.likelihood import component_log_probabilities, log_mean
+from strudel.learning.bits.mixture import BitMixture
 
 FORMS = ("logs", "scaled", "bare")
 WIDTH = 64  # rows side by side without scaling

@@ -26,11 +26,11 @@ from reproduce.experiments.measures import stopwatch
 from reproduce.tasks import Settings
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.algebra.products import multiply
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.bits import pack_columns
 from strudel.io.read_write import read
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.parameters import fit_parameters

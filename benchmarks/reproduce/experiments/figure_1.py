@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from reproduce.tasks import Settings
-from strudel.circuits.bit_flows import dense_flows
 from strudel.circuits.examples import figure_1_circuit
+from strudel.learning.bits.flows import dense_flows
 from strudel.queries.likelihood import log_likelihood
 
 ROW = (1, 0, 1, 0)

@@ -27,8 +27,8 @@ from reproduce.experiments.classical import FORMS, Classical
 from reproduce.tasks import Settings
 from strudel._numba import n_threads
 from strudel._types import ByteArray, FloatArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import BitMixture
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.queries.likelihood import log_likelihood
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from strudel.algebra.operands import need_deterministic, two_circuits
 from strudel.algebra.products import power_of
-from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.products import MAX_PAIRS, product
 from strudel.circuits.reweigh import given_row, normalized
 from strudel.errors import NoValueError
+from strudel.learning.bits.circuit import BitCircuit
 from strudel.logic.event_forms import is_formula
 from strudel.queries.given import ask, circuit_of
 

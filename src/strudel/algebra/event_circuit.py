@@ -17,10 +17,10 @@ import numpy as np
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.finer import with_edges
-from strudel.circuits.fold import Patterns, fold
 from strudel.circuits.products import MAX_PAIRS, product
 from strudel.circuits.reweigh import normalized
 from strudel.errors import MissingDependencyError
+from strudel.learning.bits.fold import Patterns, fold
 from strudel.logic.column_classes import Classes, cases_of, classes_of, column_leaves, region_of
 from strudel.logic.event_compiler import compile_event
 from strudel.logic.event_compiler import event_circuit as circuit_of_sdd

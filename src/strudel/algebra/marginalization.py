@@ -19,8 +19,7 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.algebra.operands import one_circuit
-from strudel.circuits.bit_circuit import starts
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, starts
 from strudel.circuits.properties import (
     as_deterministic_as,
     made_deterministic,

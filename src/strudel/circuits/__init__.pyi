@@ -1,12 +1,8 @@
 from .circuit import Circuit as Circuit
 from .properties import why_not_deterministic as why_not_deterministic
-from .bit_circuit import BitCircuit as BitCircuit
 from .builder import CircuitBuilder as CircuitBuilder
 from .compile import compile_chow_liu as compile_chow_liu
 from .compile import compile_factorized as compile_factorized
 from .examples import figure_1_circuit as figure_1_circuit
-from .bit_mixture import BitMixture as BitMixture
 from .predictor import PredictorCircuit as PredictorCircuit
 from .predictor import predictor_of_bits as predictor_of_bits
-from .bit_flows import Flows as Flows
-from .bit_flows import compute_flows as compute_flows

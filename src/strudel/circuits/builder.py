@@ -12,7 +12,8 @@ from typing import TypeAlias
 import numpy as np
 
 from strudel._types import NONE, FloatArray, IntArray
-from strudel.circuits.bit_circuit import BitCircuit, starts
+from strudel.circuits.circuit import starts
+from strudel.learning.bits.circuit import BitCircuit
 from strudel.trees.vtree import Vtree
 
 Edge: TypeAlias = tuple[int, int, float]  # left child, right child, log of the parameter

@@ -10,16 +10,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from strudel._display import Shown
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.bit_circuit import LARGEST_LOG, starts
-from strudel.circuits.bit_mixture import WEIGHT_TOLERANCE
 from strudel.tables.schema import Columns
 from strudel.trees.vtree import Vtree
+
+LARGEST_LOG = 1e100  # of a parameter: sums of as many as fit into memory stay finite
+WEIGHT_TOLERANCE = 1e-9  # how far the weights may be from adding up to one
+
+
+class Edges(NamedTuple):
+    """The edges of all nodes of a structure, as kernels take them."""
+
+    node_edges: IntArray  # (n_nodes + 1,) edges of n are node_edges[n]:node_edges[n + 1]
+    edge_left: IntArray  # (n_edges,) left child; the literal itself at a vtree leaf
+    edge_right: IntArray  # (n_edges,) right child; NONE at a vtree leaf
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +191,13 @@ def _set(circuit: Circuit, name: str, dtype: type) -> None:
         own = own.copy() if own is getattr(circuit, name) else own
         own.flags.writeable = False
     object.__setattr__(circuit, name, own)
+
+
+def starts(owner: IntArray, n_owners: int) -> IntArray:
+    """Where each owner's items start when items are sorted by owner, and where the last end."""
+    first = np.zeros(n_owners + 1, dtype=np.int32)
+    np.cumsum(np.bincount(owner, minlength=n_owners), out=first[1:])
+    return first
 
 
 def why_not_well_formed(circuit: Circuit) -> str | None:

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._types import NONE, IntArray
-from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.builder import CircuitBuilder
+from strudel.learning.bits.circuit import BitCircuit
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.column_tree import ColumnTree, column_tops
 from strudel.trees.vtree import Vtree

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._types import NONE
-from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.compile import compile_chow_liu
+from strudel.learning.bits.circuit import BitCircuit
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import vtree_from_chow_liu
 

@@ -20,11 +20,11 @@ import numpy as np
 
 from strudel._names import names_of
 from strudel._types import NONE, FloatArray, IntArray
-from strudel.circuits.bit_circuit import BitCircuit, starts
 from strudel.circuits.builder import CircuitBuilder, Edge
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, starts
 from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, TABLE, SumProductGraph
 from strudel.errors import GraphError
+from strudel.learning.bits.circuit import BitCircuit
 from strudel.tables.column import Column
 from strudel.tables.schema import Columns, bit_columns
 from strudel.trees.vtree import MeetingPlaces, Vtree

@@ -10,7 +10,7 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, FloatArray
-from strudel.circuits.bit_circuit import Edges
+from strudel.circuits.circuit import Edges
 
 
 def normalized_columns(

@@ -1,6 +1,6 @@
 """Passes up and down a circuit, eight lanes side by side.
 
-In:  a smooth, structured-decomposable `BitCircuit`; evidence as codes 0, 1 and UNKNOWN.
+In:  the structure of a circuit (`Plan`), its parameters, and the values of its leaves.
 Out: the value of every node under the evidence, and how probable it is to pass a node.
 
 A lane is a row of evidence with its parameters: eight rows of one circuit share their parameters,
@@ -19,12 +19,9 @@ import numpy as np
 
 from strudel._numba import kernel, lane
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import LANES as LANES  # rows or components that go side by side
-from strudel.circuits.bit_mixture import SMALLEST_LOG_THETA as SMALLEST_LOG_THETA
-from strudel.circuits.bit_mixture import are_moderate as are_moderate
 
-UNKNOWN = 2  # code of an unknown value
+LANES = 8  # rows or components side by side: one cache line of float64
+SMALLEST_LOG_THETA = -138.0  # 1e-60: two values and a parameter multiply to 1e-300 or more
 FAINT = 2.0**-100  # values are scaled when the largest of a vtree node leaves FAINT..1/FAINT
 LOWEST_POWER = -1020  # of two that a scale undoes: 2.0**1074 is no float
 SMALLEST_VALUE = 1e-120  # no value except zero may fall below this, once scaled
@@ -47,27 +44,6 @@ class Plan(NamedTuple):
     edge_right: IntArray
 
 
-def plan(circuit: BitCircuit) -> Plan:
-    """Lay out a circuit for the passes."""
-    first, sums = circuit.sums_by_vtree
-    return Plan(
-        circuit.vtree.node_left,
-        circuit.vtree.node_right,
-        circuit.vtree.node_var,
-        first,
-        sums,
-        circuit.node_vtree[2 * circuit.n_vars :],
-        circuit.node_edges,
-        circuit.edge_left,
-        circuit.edge_right,
-    )
-
-
-def encode(evidence: FloatArray) -> AnyArray:
-    """Codes 0, 1 and UNKNOWN for 0, 1 and NaN."""
-    return np.where(np.isnan(evidence), UNKNOWN, evidence).astype(np.uint8)
-
-
 def distinct_rows(codes: AnyArray) -> tuple[AnyArray, IntArray]:
     """The distinct rows of a code matrix, and for each row its place among them."""
     if len(codes) < 2:
@@ -81,9 +57,10 @@ def distinct_rows(codes: AnyArray) -> tuple[AnyArray, IntArray]:
     return codes[first], place.astype(np.int32)
 
 
-def decode(codes: AnyArray) -> FloatArray:
-    """0, 1 and NaN for the codes 0, 1 and UNKNOWN."""
-    return np.where(codes == UNKNOWN, np.nan, codes).astype(np.float64)
+def are_moderate(edge_log_theta: FloatArray) -> AnyArray:
+    """Whether all parameters are zero or neither absurdly small nor large; one answer a column."""
+    is_moderate = np.abs(edge_log_theta) <= -SMALLEST_LOG_THETA
+    return np.asarray((is_moderate | (edge_log_theta == -np.inf)).all(axis=0))
 
 
 @kernel
@@ -102,16 +79,6 @@ def working_memory(p: Plan) -> tuple[FloatArray, FloatArray, AnyArray]:
         np.ones((n_vtree, LANES)),
         np.zeros((n_vtree, LANES), dtype=np.int64),
     )
-
-
-@kernel
-def set_literals(codes: AnyArray, lane_row: AnyArray, width: int, value: FloatArray) -> None:
-    """The literals of `width` lanes, each with a row of codes; nothing is known in the others."""
-    for var in range(codes.shape[1]):
-        for b in range(LANES):
-            code = codes[lane_row[b], var] if b < width else np.uint8(UNKNOWN)
-            value[2 * var, b] = 1.0 if code != 1 else 0.0
-            value[2 * var + 1, b] = 1.0 if code != 0 else 0.0
 
 
 @kernel

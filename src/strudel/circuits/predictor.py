@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike
 from strudel._names import names_of
 from strudel._numba import kernel, lowest_bit
 from strudel._types import AnyArray, FloatArray, IntArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_properties import check_properties
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.fold import Patterns, fold
 from strudel.circuits.walks import up
 from strudel.data.validation import check_binary
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.fold import Patterns, fold
+from strudel.learning.bits.properties import check_properties
 from strudel.tables.schema import bit_columns
 from strudel.trees.vtree import Vtree
 

@@ -24,8 +24,7 @@ import numpy as np
 from strudel._memory import SECONDS_VARIABLE, allowed_seconds
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
-from strudel.circuits.bit_circuit import starts
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, starts
 from strudel.circuits.properties import as_deterministic_as
 from strudel.circuits.reweigh import log_shares
 from strudel.circuits.walks import log_sums

@@ -12,8 +12,7 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import AnyArray, FloatArray, IntArray
-from strudel.circuits.bit_circuit import Edges
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.normalization import normalize_edges
 from strudel.circuits.properties import as_deterministic_as
 from strudel.circuits.walks import log_sums

@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._numba import in_threads, kernel, popcount, soonest
-from strudel._types import ByteArray, CountArray, FloatArray, IntArray, WordArray
+from strudel._types import AnyArray, ByteArray, CountArray, FloatArray, IntArray, WordArray
+
+UNKNOWN = 2  # the code of a value that is unknown, beside 0 and 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,3 +246,13 @@ def x_log_x_in(table: FloatArray, x: float) -> float:
     if x <= 0.0:
         return 0.0
     return table[np.int64(x)] if len(table) else x * np.log(x)
+
+
+def encode(evidence: FloatArray) -> AnyArray:
+    """Codes 0, 1 and UNKNOWN for 0, 1 and NaN."""
+    return np.where(np.isnan(evidence), UNKNOWN, evidence).astype(np.uint8)
+
+
+def decode(codes: AnyArray) -> FloatArray:
+    """0, 1 and NaN for the codes 0, 1 and UNKNOWN."""
+    return np.where(codes == UNKNOWN, np.nan, codes).astype(np.float64)

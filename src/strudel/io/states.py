@@ -49,8 +49,8 @@ MODELS = {
 }
 OPTIONS = "strudel.learning.options"
 BITS = {  # what estimators hold until they hold circuits over columns
-    "BitCircuit": "strudel.circuits.bit_circuit",
-    "BitMixture": "strudel.circuits.bit_mixture",
+    "BitCircuit": "strudel.learning.bits.circuit",
+    "BitMixture": "strudel.learning.bits.mixture",
     "CodedNames": "strudel.tables.table_code",
     "TableCode": "strudel.tables.table_code",
     "CodedColumn": "strudel.tables.coded_column",

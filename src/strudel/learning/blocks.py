@@ -30,11 +30,7 @@ from strudel._compiling import Clock
 from strudel._memory import total_memory
 from strudel._numba import use_threads
 from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_flows import compute_flows
-from strudel.circuits.bit_mixture import BitMixture, as_mixture
-from strudel.circuits.passes import UNKNOWN, encode
-from strudel.data.bits import BitMatrix, merge_if_it_pays, pack_columns
+from strudel.data.bits import UNKNOWN, BitMatrix, encode, merge_if_it_pays, pack_columns
 from strudel.data.lazy import is_lazy, row_blocks
 from strudel.data.validation import check_partial, check_sample_weight
 from strudel.errors import (
@@ -43,6 +39,9 @@ from strudel.errors import (
     UnseenValueWarning,
     outer_stack_level,
 )
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.flows import compute_flows
+from strudel.learning.bits.mixture import BitMixture, as_mixture
 from strudel.learning.incomplete import ExpectedFlows, PartialRows, Passes, maximise
 from strudel.learning.learn_mixture import MixtureTask
 from strudel.learning.mixtures.em import STRENGTHS

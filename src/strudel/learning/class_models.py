@@ -43,14 +43,14 @@ from sklearn.linear_model import LogisticRegression
 
 from strudel._compiling import NO_LIMIT, Clock
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_flows import compute_flows
-from strudel.circuits.bit_likelihood import class_logs, class_logs_of_joint
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
-from strudel.circuits.fold import folded, over_columns, with_class
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.flows import compute_flows
+from strudel.learning.bits.fold import folded, over_columns, with_class
+from strudel.learning.bits.likelihood import class_logs, class_logs_of_joint
+from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.incomplete import expected_flows
 from strudel.learning.mixtures.em import MixtureData, cluster_labels, train_runs
 from strudel.learning.options import MixtureOptions, SearchOptions

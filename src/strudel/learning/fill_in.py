@@ -25,10 +25,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.bit_mixture import BitMixture
-from strudel.circuits.bit_probabilities import log_probabilities
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.fold import over_columns, unfold
+from strudel.learning.bits.fold import over_columns, unfold
+from strudel.learning.bits.likelihood import log_probabilities
+from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.incomplete import ExpectedFlows, expected_flows
 from strudel.queries.cells import cell_probabilities
 from strudel.tables.column import Column

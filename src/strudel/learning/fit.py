@@ -20,14 +20,14 @@ import numpy as np
 from strudel._compiling import Clock, now
 from strudel._numba import use_threads
 from strudel._types import ByteArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_flows import flow_log_likelihood
-from strudel.circuits.bit_mixture import Model
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.fold import folded
 from strudel.data.argument_checks import BYTES_OF_A_SPLIT, check_fits
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.lazy import is_lazy
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.flows import flow_log_likelihood
+from strudel.learning.bits.fold import folded
+from strudel.learning.bits.mixture import Model
 from strudel.learning.learn_mixture import (
     CUT,
     FIRST_SHARE,

@@ -33,10 +33,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from strudel._numba import kernel, lowest_bit
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_flows import compute_flows
 from strudel.circuits.predictor import PredictorCircuit, predictor_of_bits
 from strudel.data.bits import pack_columns
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.flows import compute_flows
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES, Growth, undecided_places
 

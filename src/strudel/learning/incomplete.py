@@ -33,13 +33,13 @@ from numpy.typing import ArrayLike
 from strudel._compiling import NO_LIMIT, Clock
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import BitMixture, as_mixture
-from strudel.circuits.bit_properties import check_properties
-from strudel.circuits.passes import decode, distinct_rows, encode
+from strudel.circuits.passes import distinct_rows
 from strudel.circuits.walks import raise_if_impossible
-from strudel.data.bits import BitMatrix, exact_weights, pack_rows
+from strudel.data.bits import BitMatrix, decode, encode, exact_weights, pack_rows
 from strudel.data.validation import check_evidence, check_sample_weight
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.mixture import BitMixture, as_mixture
+from strudel.learning.bits.properties import check_properties
 from strudel.learning.mixtures.em_steps import Prior, log_parameters, uniform_prior
 from strudel.queries.model import Model, model_of
 

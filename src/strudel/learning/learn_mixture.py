@@ -42,13 +42,16 @@ import numpy as np
 from strudel._compiling import Clock, now
 from strudel._torch import has_torch
 from strudel._types import FloatArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_likelihood import rows_log_likelihood, rows_responsibilities
-from strudel.circuits.bit_mixture import BitMixture, Model
-from strudel.circuits.bit_probabilities import log_probabilities
 from strudel.circuits.compile import compile_column_tree
 from strudel.data.bits import merge_equal_rows
 from strudel.errors import AlikeComponentsWarning
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.likelihood import (
+    log_probabilities,
+    rows_log_likelihood,
+    rows_responsibilities,
+)
+from strudel.learning.bits.mixture import BitMixture, Model
 from strudel.learning.mixtures.choose import (
     INDEPENDENT,
     MOST_NUMBERS,

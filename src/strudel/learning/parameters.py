@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._types import CountArray, FloatArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_flows import compute_flows
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.fold import over_columns, unfold
 from strudel.data.bits import BitMatrix
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.flows import compute_flows
+from strudel.learning.bits.fold import over_columns, unfold
 
 
 def fit_parameters(

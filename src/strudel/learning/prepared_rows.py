@@ -22,17 +22,15 @@ from strudel._names import names_of
 from strudel._numba import use_threads
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray
 from strudel.algebra.event_circuit import event_circuit
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_likelihood import rows_log_likelihood
-from strudel.circuits.bit_mixture import BitMixture, Model
-from strudel.circuits.bit_probabilities import log_probabilities
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.fold import over_columns, unfold
-from strudel.circuits.passes import UNKNOWN, decode, encode
 from strudel.circuits.products import product
 from strudel.circuits.reweigh import normalized
-from strudel.data.bits import BitMatrix, pack_columns
+from strudel.data.bits import UNKNOWN, BitMatrix, decode, encode, pack_columns
 from strudel.data.validation import check_partial, check_sample_weight
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.fold import over_columns, unfold
+from strudel.learning.bits.likelihood import log_probabilities, rows_log_likelihood
+from strudel.learning.bits.mixture import BitMixture, Model
 from strudel.learning.mixtures.boosting import fit_boosted_mixture
 from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.options import BaggedEM, Boosting, Method, MixtureOptions, SearchOptions

@@ -34,14 +34,13 @@ from strudel._compiling import Clock
 from strudel._names import names_of
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_likelihood import rows_responsibilities
-from strudel.circuits.bit_mixture import BitMixture, Model, as_mixture
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree
-from strudel.circuits.passes import UNKNOWN, decode
 from strudel.circuits.walks import raise_if_impossible
-from strudel.data.bits import BitMatrix, exact_weights, pack_columns
+from strudel.data.bits import UNKNOWN, BitMatrix, decode, exact_weights, pack_columns
 from strudel.errors import NothingKnownWarning
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.likelihood import rows_responsibilities
+from strudel.learning.bits.mixture import BitMixture, Model, as_mixture
 from strudel.learning.incomplete import (
     EmLimits,
     ExpectedFlows,

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from strudel._names import names_of, places_of
-from strudel.circuits.bit_circuit import BitCircuit
 from strudel.circuits.normal_form import VtreeSums
 from strudel.errors import CircuitPropertyError
+from strudel.learning.bits.circuit import BitCircuit
 from strudel.logic.bounded_compiler import compile_bounded
 from strudel.logic.events import need_bits
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, reached_nodes

@@ -14,8 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from strudel._numba import use_threads
 from strudel._types import NONE, AnyArray, FloatArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.walks import raise_if_impossible
 from strudel.data.argument_checks import (
@@ -28,6 +26,8 @@ from strudel.data.argument_checks import (
 from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.validation import as_frame, check_evidence, check_shared_names
 from strudel.errors import LeftEmptyWarning, outer_stack_level
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.fill_in import FillRegressions, learn_fill_regressions
 from strudel.learning.options import EM
 from strudel.models.strudel import Strudel, StrudelOptions

@@ -19,14 +19,14 @@ from threadpoolctl import threadpool_limits
 
 from strudel._numba import use_threads
 from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_properties import check_properties, why_not_deterministic
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.argument_checks import check_common_options, check_count, check_size
 from strudel.data.bits import pack_columns
 from strudel.data.lazy import by_block as by_block_like
 from strudel.data.validation import check_binary, check_sample_weight
 from strudel.errors import CircuitPropertyError
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.properties import check_properties, why_not_deterministic
 from strudel.learning.flow_predictors import (
     LogLoss,
     Loss,

@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from strudel._torch import find_device, need_torch
 from strudel._types import FloatArray, IntArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.circuit import Circuit
 from strudel.data.argument_checks import check_choice, check_common_options, check_count
 from strudel.errors import InterruptedWarning
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.fit import SampledRows, fit_circuit, fit_mixture
 from strudel.learning.learn_mixture import STRUCTURE_SHARE, MixtureTask
 from strudel.learning.options import (

@@ -57,7 +57,7 @@ def plot_components(model: Any, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from strudel.circuits import BitMixture
+    >>> from strudel.learning.bits.mixture import BitMixture
     >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> log_theta = np.column_stack([circuit.edge_log_theta, np.full(16, np.log(0.5))])

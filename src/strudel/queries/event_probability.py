@@ -219,7 +219,7 @@ def responsibilities(model: Any, given: Any, *, device: Any = "cpu") -> FloatArr
 
     Examples
     --------
-    >>> from strudel.circuits import BitMixture
+    >>> from strudel.learning.bits.mixture import BitMixture
     >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> uniform = np.log(np.where(circuit.edge_log_theta == 0.0, 1.0, 0.5))

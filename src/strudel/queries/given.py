@@ -21,16 +21,16 @@ import numpy as np
 
 from strudel._types import FloatArray
 from strudel.algebra.event_circuit import given_event
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.fold import folded
 from strudel.circuits.products import MAX_PAIRS
 from strudel.circuits.reweigh import normalized
 from strudel.circuits.walks import IMPOSSIBLE as IMPOSSIBLE
 from strudel.circuits.walks import raise_if_impossible as raise_if_impossible
 from strudel.data.validation import read_named_rows
 from strudel.errors import NoValueError
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.fold import folded
+from strudel.learning.bits.mixture import BitMixture
 from strudel.logic.column_classes import column_leaves, conjunction_of
 from strudel.logic.event_forms import is_formula
 from strudel.logic.events import Event

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import BitMixture
-from strudel.circuits.bit_mixture import Model as Model
-from strudel.circuits.bit_mixture import log_weights_of as log_weights_of
-from strudel.circuits.bit_mixture import part_of as part_of
-from strudel.circuits.bit_mixture import structure_of as structure_of
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.fold import unfold
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.fold import unfold
+from strudel.learning.bits.mixture import BitMixture
+from strudel.learning.bits.mixture import Model as Model
+from strudel.learning.bits.mixture import log_weights_of as log_weights_of
+from strudel.learning.bits.mixture import part_of as part_of
+from strudel.learning.bits.mixture import structure_of as structure_of
 from strudel.tables.learn_code import code_of_columns
 
 

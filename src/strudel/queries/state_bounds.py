@@ -14,7 +14,7 @@ import numpy as np
 
 from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
-from strudel.circuits.bit_circuit import Edges, starts
+from strudel.circuits.circuit import Edges, starts
 from strudel.queries.state_values import RowValues
 
 WIDTH = 64  # components that go side by side, at most

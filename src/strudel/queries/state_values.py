@@ -17,8 +17,7 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
-from strudel.circuits.bit_circuit import Edges
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.properties import why_no_deterministic_components
 from strudel.circuits.walks import log_sums
 from strudel.queries.best_states import KBest, WeighedCells

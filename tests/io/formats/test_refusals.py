@@ -7,8 +7,8 @@ import strudel
 from strudel import read, write
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.compile import compile_factorized
-from strudel.circuits.fold import folded
 from strudel.errors import FileFormatError
+from strudel.learning.bits.fold import folded
 from strudel.trees import balanced_vtree
 from strudel.trees.chow_liu import ChowLiuTree
 

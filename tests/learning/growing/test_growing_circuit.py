@@ -8,15 +8,15 @@ import pytest
 
 import plain_learner as plain
 from makers import random_function, sdd_of
-from strudel.circuits.bit_flows import compute_flows
-from strudel.circuits.bit_properties import (
+from strudel.circuits.compile import compile_chow_liu, compile_factorized
+from strudel.data.bits import merge_equal_rows, pack_columns
+from strudel.learning.bits.flows import compute_flows
+from strudel.learning.bits.fold import unfold
+from strudel.learning.bits.properties import (
     why_not_deterministic,
     why_not_smooth,
     why_not_structured_decomposable,
 )
-from strudel.circuits.compile import compile_chow_liu, compile_factorized
-from strudel.circuits.fold import unfold
-from strudel.data.bits import merge_equal_rows, pack_columns
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import N_EDGES, undecided_places
 from strudel.learning.search.greedy import VariablePicker, pick_edge

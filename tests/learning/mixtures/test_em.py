@@ -19,10 +19,10 @@ from makers import log_density_of_prior
 from strategies import circuits, examples, seeds
 from strudel._numba import use_threads
 from strudel.circuits import CircuitBuilder, figure_1_circuit
-from strudel.circuits.bit_flows import flow_log_likelihood
-from strudel.circuits.bit_mixture import average
 from strudel.data import pack_columns
 from strudel.learning import MixtureOptions, fit_mixture, fit_parameters
+from strudel.learning.bits.flows import flow_log_likelihood
+from strudel.learning.bits.mixture import average
 from strudel.learning.mixtures import boosting, em_steps
 from strudel.learning.mixtures.boosting import best_share, fit_boosted_mixture
 from strudel.learning.mixtures.em import MixtureData, draw_bags, train_runs

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from strudel.circuits.bit_mixture import as_mixture
 from strudel.circuits.compile import compile_factorized
+from strudel.learning.bits.mixture import as_mixture
 from strudel.learning.mixtures import pair_components
 from strudel.learning.mixtures.pair_components import learn_pair_components
 from strudel.queries import log_likelihood, log_marginal

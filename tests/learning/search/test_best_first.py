@@ -11,10 +11,11 @@ from makers import search_options
 from oracle import all_rows
 from strategies import binary_tables, examples
 from strudel import Strudel, log_likelihood
-from strudel.circuits import compile_factorized, compute_flows
+from strudel.circuits import compile_factorized
 from strudel.data.bits import pack_columns
 from strudel.learning import SearchOptions, learn_structure
 from strudel.learning import options as searches
+from strudel.learning.bits.flows import compute_flows
 from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply
 from strudel.learning.growing.growth import ALIVE, N_EDGES, places_in, rows_through, undecided
 from strudel.learning.search.best_first import LONG, BestFirstSearch, Gains, split_gains

@@ -15,10 +15,10 @@ from makers import random_function, sdd_of, search_options
 from strategies import examples, partition_circuit, seeds, vtrees
 from strudel import CircuitPropertyError, load_dataset, log_likelihood, read, write
 from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
-from strudel.circuits.bit_flows import compute_flows
-from strudel.circuits.fold import unfold
 from strudel.data import pack_columns
 from strudel.learning import SearchOptions, fit_parameters, learn_structure
+from strudel.learning.bits.flows import compute_flows
+from strudel.learning.bits.fold import unfold
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import N_EDGES
 from strudel.learning.search.greedy import VariablePicker, pick_edge

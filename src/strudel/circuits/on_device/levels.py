@@ -135,7 +135,7 @@ def pass_up(graph: Graph) -> Pass:
     Examples
     --------
     >>> from strudel.circuits import figure_1_circuit
-    >>> from strudel.circuits.fold import folded
+    >>> from strudel.learning.bits.fold import folded
     >>> up = pass_up(graph_of(folded(figure_1_circuit())))
     >>> [block.width for level in up.levels for block in level.blocks()]
     [1, 2, 2]

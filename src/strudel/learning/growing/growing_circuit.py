@@ -22,10 +22,10 @@ import numpy as np
 
 from strudel._numba import soonest
 from strudel._types import NONE, AnyArray, CountArray, FloatArray, IntArray, WordArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_flows import compute_flows
 from strudel.circuits.builder import assemble
 from strudel.data.bits import BitMatrix, pack_rows
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.flows import compute_flows
 from strudel.learning.growing.growth import (
     ALIVE,
     EDGE,

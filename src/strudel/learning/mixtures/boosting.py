@@ -22,10 +22,10 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.mixtures.em import MixtureData, Step, climb
 from strudel.learning.mixtures.em_steps import Ensemble
 from strudel.learning.options import MixtureOptions

@@ -25,9 +25,9 @@ import numpy as np
 
 from strudel._compiling import now
 from strudel._types import FloatArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import BitMixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.mixture import BitMixture, average
 from strudel.learning.mixtures.em import MixtureData, Runs, draw_bags, priors, train_runs
 from strudel.learning.mixtures.em_steps import Prior, log_mean
 from strudel.learning.mixtures.finer_structure import on_finer_structure

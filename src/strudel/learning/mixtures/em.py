@@ -24,13 +24,12 @@ from numpy.typing import ArrayLike
 
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import BitMixture, average
-from strudel.circuits.bit_probabilities import literal_probabilities
-from strudel.circuits.passes import UNKNOWN
-from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
+from strudel.data.bits import UNKNOWN, BitMatrix, merge_equal_rows, pack_columns
 from strudel.data.validation import as_bits, slices
 from strudel.errors import ImpossibleRowError
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.likelihood import literal_probabilities
+from strudel.learning.bits.mixture import BitMixture, average
 from strudel.learning.mixtures.em_steps import (
     Bag,
     Choices,

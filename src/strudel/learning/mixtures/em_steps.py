@@ -30,11 +30,11 @@ import numpy as np
 
 from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_flows import compute_flows
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.data.bits import BitMatrix
 from strudel.errors import ImpossibleRowError
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.flows import compute_flows
+from strudel.learning.bits.mixture import BitMixture
 
 BLOCK_ROWS = 2**15  # rows whose responsibilities are in memory together
 N_PARTS = 64  # pieces of equal work, for the threads to share

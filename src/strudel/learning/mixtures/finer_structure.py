@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import BitMixture
-from strudel.circuits.fold import fold_bits
 from strudel.circuits.products import Pairs
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.fold import fold_bits
+from strudel.learning.bits.mixture import BitMixture
 
 SAME = 1e-9  # parameters that differ by less are the same, but for rounding
 

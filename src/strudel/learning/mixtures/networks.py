@@ -33,12 +33,12 @@ from torch import Tensor
 from strudel._compiling import Clock
 from strudel._numba import n_threads
 from strudel._types import FloatArray, IntArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import BitMixture, as_mixture
 from strudel.circuits.on_device.recorded import Recorded
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
 from strudel.errors import AlikeComponentsWarning
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.mixture import BitMixture, as_mixture
 from strudel.learning.mixtures.em import TRAINING_STRENGTH, MixtureData, train_runs
 from strudel.learning.mixtures.em_steps import Bag, Choices
 from strudel.learning.options import Continuous, MixtureOptions

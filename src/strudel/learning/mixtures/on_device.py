@@ -27,7 +27,6 @@ import torch
 from torch import Tensor
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.on_device.flow_products import (
     FlowBlock,
     Parameters,
@@ -39,6 +38,7 @@ from strudel.circuits.on_device.flow_products import (
     transposed_products,
 )
 from strudel.data.bits import BitMatrix
+from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.mixtures.em import CLUSTERED_ROWS, UNEVEN
 from strudel.learning.mixtures.em_steps import Bag, Choices, Counts, Prior
 from strudel.learning.options import InitParams

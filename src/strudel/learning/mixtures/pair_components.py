@@ -31,10 +31,10 @@ from threadpoolctl import threadpool_limits
 
 from strudel._compiling import NO_LIMIT, Clock
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.bit_flows import compute_flows
-from strudel.circuits.bit_mixture import BitMixture
-from strudel.circuits.bit_probabilities import log_probabilities
 from strudel.circuits.compile import compile_column_tree
+from strudel.learning.bits.flows import compute_flows
+from strudel.learning.bits.likelihood import log_probabilities
+from strudel.learning.bits.mixture import BitMixture
 from strudel.tables.column_codes import ColumnCode
 from strudel.trees.column_tree import ColumnTree, column_tops
 from strudel.trees.vtree import Vtree

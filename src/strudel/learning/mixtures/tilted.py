@@ -27,21 +27,13 @@ import numpy as np
 
 from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_likelihood import rows_log_likelihood
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.normalization import normalized_columns
-from strudel.circuits.passes import (
-    LANES,
-    Plan,
-    log_of,
-    pass_down,
-    pass_up,
-    plan,
-    working_memory,
-)
+from strudel.circuits.passes import LANES, Plan, log_of, pass_down, pass_up, working_memory
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import slices
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.likelihood import plan, rows_log_likelihood
+from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.mixtures.em_steps import (
     BLOCK_ROWS,
     Bag,

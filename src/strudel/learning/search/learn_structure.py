@@ -25,13 +25,13 @@ from numpy.typing import ArrayLike
 
 from strudel._compiling import now
 from strudel._types import AnyArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_flows import flow_log_likelihood
-from strudel.circuits.bit_properties import check_properties, why_not_deterministic
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
 from strudel.data.bits import BitMatrix, merge_if_it_pays
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.flows import flow_log_likelihood
+from strudel.learning.bits.properties import check_properties, why_not_deterministic
 from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply, replay
 from strudel.learning.options import BestFirst, Greedy, Init, LearnPSDD, Race, SearchOptions
 from strudel.learning.parameters import fit_parameters

@@ -20,15 +20,15 @@ import numpy as np
 
 from strudel._names import names_of
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_mixture import BitMixture, as_mixture
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import Codewords
 from strudel.circuits.normalization import normalized_columns
 from strudel.circuits.properties import is_known_deterministic, made_deterministic
-from strudel.circuits.scopes import reached_nodes
 from strudel.errors import CircuitPropertyError
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.mixture import BitMixture, as_mixture
+from strudel.learning.bits.scopes import reached_nodes
 from strudel.tables.column_codes import as_column_codes, free_bit
 from strudel.tables.schema import Columns, bit_columns
 from strudel.tables.table_code import TableCode, columns_of_code

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from strudel._numba import kernel
 from strudel._types import NONE, IntArray, WordArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.scopes import Tops
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.scopes import Tops
 
 LongArray: TypeAlias = NDArray[np.int64]
 

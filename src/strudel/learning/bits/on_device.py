@@ -16,8 +16,6 @@ import torch
 from torch import Tensor
 
 from strudel._types import ByteArray, FloatArray
-from strudel.circuits.bit_flows import compute_flows
-from strudel.circuits.bit_mixture import BitMixture
 from strudel.circuits.on_device.flow_products import (
     FlowBlock,
     Parameters,
@@ -26,6 +24,8 @@ from strudel.circuits.on_device.flow_products import (
 )
 from strudel.data.bits import pack_columns
 from strudel.data.validation import slices
+from strudel.learning.bits.flows import compute_flows
+from strudel.learning.bits.mixture import BitMixture
 
 BLOCK_ROWS = 2**15
 BLOCK_NUMBERS = 2**28  # of a 0/1 matrix, or of logs: 1 GiB

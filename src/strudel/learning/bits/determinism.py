@@ -21,9 +21,10 @@ import numpy as np
 
 from strudel._numba import kernel, soonest
 from strudel._types import NONE, AnyArray, IntArray, WordArray
-from strudel.circuits.bit_circuit import BitCircuit, Edges
-from strudel.circuits.overlap_search import PairSearch
-from strudel.circuits.scopes import (
+from strudel.circuits.circuit import Edges
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.overlap_search import PairSearch
+from strudel.learning.bits.scopes import (
     BoolArray,
     Tops,
     find_tops,

@@ -14,9 +14,10 @@ import numpy as np
 
 from strudel._numba import kernel, lane, run_blocks
 from strudel._types import NONE, FloatArray
-from strudel.circuits.bit_circuit import BitCircuit, Edges
-from strudel.circuits.bit_properties import check_properties
+from strudel.circuits.circuit import Edges
 from strudel.data.validation import check_evidence
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.properties import check_properties
 
 BLOCK_VALUES = 2**18  # values of one block: 2 MB, as long as that leaves it enough rows
 MIN_BLOCK_ROWS = 16

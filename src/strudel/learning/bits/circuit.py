@@ -10,24 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from strudel._display import Shown
 from strudel._types import NONE, FloatArray, IntArray
+from strudel.circuits.circuit import LARGEST_LOG, Edges, starts
 from strudel.tables.table_code import CodedNames, TableCode, code_of
 from strudel.trees.vtree import Vtree
-
-LARGEST_LOG = 1e100  # of a parameter: sums of as many as fit into memory stay finite
-
-
-class Edges(NamedTuple):
-    """The edges of all nodes of a structure, as kernels take them."""
-
-    node_edges: IntArray  # (n_nodes + 1,) edges of n are node_edges[n]:node_edges[n + 1]
-    edge_left: IntArray  # (n_edges,) left child; the literal itself at a vtree leaf
-    edge_right: IntArray  # (n_edges,) right child; NONE at a vtree leaf
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,18 +206,11 @@ class BitCircuit(Shown):
         return f"BitCircuit(n_vars={self.n_vars}, n_nodes={self.n_nodes}, n_edges={self.n_edges})"
 
 
-def starts(owner: IntArray, n_owners: int) -> IntArray:
-    """Where each owner's items start when items are sorted by owner, and where the last end."""
-    first = np.zeros(n_owners + 1, dtype=np.int32)
-    np.cumsum(np.bincount(owner, minlength=n_owners), out=first[1:])
-    return first
-
-
 def _properties() -> Any:
     """Imported late: `properties` is written in terms of `BitCircuit`."""
-    from strudel.circuits import bit_properties
+    from strudel.learning.bits import properties
 
-    return bit_properties
+    return properties
 
 
 def why_not_well_formed(circuit: BitCircuit) -> str | None:

@@ -16,15 +16,15 @@ import numpy as np
 
 from strudel._names import names_of
 from strudel._types import NONE, IntArray, WordArray
-from strudel.circuits.bit_circuit import BitCircuit
-from strudel.circuits.bit_determinism import find_overlap
-from strudel.circuits.scopes import (
+from strudel.errors import CircuitPropertyError
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.determinism import find_overlap
+from strudel.learning.bits.scopes import (
     find_tops,
     node_scopes,
     reached_nodes,
     scope_variables,
 )
-from strudel.errors import CircuitPropertyError
 from strudel.trees.vtree import Vtree
 
 MAX_NAMES = 12  # variables named in a reason

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from strudel._numba import kernel, soonest
 from strudel._types import NONE, IntArray, WordArray
-from strudel.circuits.bit_circuit import BitCircuit, Edges
+from strudel.circuits.circuit import Edges
+from strudel.learning.bits.circuit import BitCircuit
 from strudel.trees.vtree import Vtree
 
 BoolArray: TypeAlias = NDArray[np.bool_]

@@ -18,11 +18,12 @@ from numpy.typing import ArrayLike
 
 from strudel._numba import in_threads, kernel, lowest_bit
 from strudel._types import NONE, CountArray, FloatArray, IntArray, WordArray
-from strudel.circuits.bit_circuit import BitCircuit, Edges
-from strudel.circuits.bit_properties import check_properties
+from strudel.circuits.circuit import Edges
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
+from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.properties import check_properties
 
 BLOCK_WORDS = 8  # 512 rows: one cache line per node
 

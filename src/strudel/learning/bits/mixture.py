@@ -15,14 +15,12 @@ import numpy as np
 
 from strudel._display import Shown
 from strudel._types import NONE, AnyArray, FloatArray
-from strudel.circuits.bit_circuit import LARGEST_LOG, BitCircuit
 from strudel.circuits.builder import assemble
+from strudel.circuits.circuit import LARGEST_LOG, WEIGHT_TOLERANCE
+from strudel.circuits.passes import LANES, are_moderate
+from strudel.learning.bits.circuit import BitCircuit
 from strudel.tables.table_code import TableCode
 from strudel.trees.vtree import Vtree
-
-LANES = 8  # components side by side in `theta_lanes`: one cache line of float64
-SMALLEST_LOG_THETA = -138.0  # 1e-60: two values and a parameter multiply to 1e-300 or more
-WEIGHT_TOLERANCE = 1e-9  # how far the weights may be from adding up to one
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,12 +199,6 @@ def _side_by_side(mixture: BitMixture) -> BitCircuit:
         root=root,
         feature_names=part.feature_names,
     )
-
-
-def are_moderate(edge_log_theta: FloatArray) -> AnyArray:
-    """Whether all parameters are zero or neither absurdly small nor large; one answer a column."""
-    is_moderate = np.abs(edge_log_theta) <= -SMALLEST_LOG_THETA
-    return np.asarray((is_moderate | (edge_log_theta == -np.inf)).all(axis=0))
 
 
 def as_mixture(model: BitCircuit | BitMixture) -> BitMixture:
