@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from strategies import seeds, vtrees
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.predictor import PredictorCircuit, even_structure
 from strudel.learning.bits.fold import unfold
 from strudel.queries.given import circuit_of
 from strudel.tables.column import Column, bit_column
@@ -181,6 +182,35 @@ def some_given(draw, columns):
         cells[first:last] = 1.0
         weights *= cells.reshape([-1 if at == place else 1 for at in range(len(columns))])
     return given, weights
+
+
+def lines_taken_by(circuit, cells):
+    """The edges and cells of leaves that a row takes, by plain recursion; none if impossible."""
+
+    def below(node):
+        if node < circuit.n_leaves:
+            at = circuit.leaf_first[node] + cells[circuit.leaf_column[node]]
+            possible = circuit.leaf_log_p[at].max() > -np.inf
+            return ([], [int(at)]) if possible else None
+        for e in range(circuit.node_edges[node], circuit.node_edges[node + 1]):
+            ways = below(circuit.edge_left[e]), below(circuit.edge_right[e])
+            if None not in ways:
+                return [e, *ways[0][0], *ways[1][0]], ways[0][1] + ways[1][1]
+        return None
+
+    return below(circuit.root) or ([], [])
+
+
+def random_predictor(model, rng, n_outputs=1, kind="regression"):
+    """A predictor with any weights on the structure of a model."""
+    structure = even_structure(circuit_of(model))
+    return PredictorCircuit(
+        structure,
+        rng.normal(size=(len(structure.leaf_log_p), n_outputs)),
+        rng.normal(size=(structure.n_edges, n_outputs)),
+        rng.normal(size=n_outputs),
+        kind,
+    )
 
 
 def deterministic_circuit(columns, vtree, rng, k=1):

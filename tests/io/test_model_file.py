@@ -11,7 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
-from column_circuits import category_column, column_circuits, number_column, random_circuit
+from column_circuits import (
+    category_column,
+    column_circuits,
+    number_column,
+    random_circuit,
+    random_predictor,
+)
 from makers import sdd_of
 from model_files import edit, set_number, state_of
 from strategies import (
@@ -26,7 +32,6 @@ from strudel._version import __version__
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
-from strudel.circuits.predictor import predictor_of_bits
 from strudel.errors import FileFormatError
 from strudel.io.model_file import load, read_provenance, save
 from strudel.learning.bits.circuit import BitCircuit, why_not_well_formed
@@ -141,13 +146,7 @@ def same_state(value):
     [
         balanced_vtree(3),
         learn_chow_liu_tree(np.eye(4, dtype=np.uint8)),
-        predictor_of_bits(
-            compile_factorized(balanced_vtree(2)),
-            np.arange(4.0).reshape(-1, 1),
-            np.arange(5.0).reshape(-1, 1),
-            np.array([0.5]),
-            "regression",
-        ),
+        random_predictor(compile_factorized(balanced_vtree(2)), np.random.default_rng(0)),
         sdd_of(frozenset({(0, 1), (1, 1)}), balanced_vtree(2)),
     ],
     ids=lambda model: type(model).__name__,

@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
-from column_circuits import column_circuits
+from column_circuits import column_circuits, random_predictor
 from makers import nnf_of, random_function, sdd_of
 from strategies import circuits, random_mixture, seeds, vtrees
 from strudel import FileFormatError, read, write
 from strudel.circuits.examples import figure_1_circuit
-from strudel.circuits.predictor import predictor_of_bits
 from strudel.errors import CircuitPropertyError
 from strudel.logic.formula import Cnf, Dnf
 from strudel.queries.given import circuit_of
@@ -144,13 +143,8 @@ def without_leaf_sums(vtree, rng):
 def test_predictors_come_back(folder, vtree, seed, n_outputs):
     structure = without_leaf_sums(vtree, random.Random(seed))
     rng = np.random.default_rng(seed)
-    predictor = predictor_of_bits(
-        structure=structure,
-        literal_weight=rng.normal(size=(2 * vtree.n_vars, n_outputs)),
-        edge_weight=rng.normal(size=(structure.n_edges, n_outputs)),
-        bias=rng.normal(size=n_outputs),
-        kind="regression" if n_outputs == 1 else "logistic",
-    )
+    kind = "regression" if n_outputs == 1 else "logistic"
+    predictor = random_predictor(structure, rng, n_outputs, kind)
     rows = oracle.all_rows(vtree.n_vars)
     for name in ("a.circuit", "a.glc.gz"):
         back, _ = there_and_back(predictor, folder / name)

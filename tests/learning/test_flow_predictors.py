@@ -1,19 +1,22 @@
 """Predictor circuits: features of rows, and splits that help to predict a target."""
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given
 from sklearn.linear_model import Ridge
 
-import oracle
-from strategies import circuits
+from column_circuits import column_circuits, deterministic_circuit, lines_taken_by, states_of
+from strategies import seeds
 from strudel.circuits import compile_factorized
+from strudel.circuits.predictor import even_structure
 from strudel.data.bits import pack_columns
 from strudel.learning import flow_predictors
 from strudel.learning.flow_predictors import (
     Rows,
     SquaredLoss,
-    chosen_edges,
+    chosen_lines,
     features_of,
     first_good,
     fit_circuit,
@@ -24,35 +27,40 @@ from strudel.learning.growing.growth import ALIVE, N_EDGES
 from strudel.trees import random_vtree
 
 
-@given(circuits(max_vars=5))
-def test_a_row_has_its_active_edges_with_a_choice_and_its_ones(circuit):
-    rows = oracle.all_rows(circuit.n_vars)
-    rows = np.array([row for row in rows if oracle.active_edges(circuit, row)], dtype=np.uint8)
-    edges, features = features_of(circuit, Rows(rows, rows, rows), len(rows))
-    dense = features.toarray()
-    n_siblings = np.diff(circuit.node_edges)[circuit.edge_parent]
-    for row, found in zip(rows, dense, strict=True):
-        wanted = {e for e in oracle.active_edges(circuit, row) if n_siblings[e] > 1}
-        assert set(edges[found[: len(edges)] == 1].tolist()) == wanted
-        assert found[len(edges) :].tolist() == row.tolist()
+@given(column_circuits(), seeds)
+def test_features_are_choices_that_a_row_takes_and_its_cells(circuit, seed):
+    rng = random.Random(seed)
+    structure = even_structure(deterministic_circuit(circuit.columns, circuit.vtree, rng))
+    rows = np.array([r for r in states_of(circuit.columns) if lines_taken_by(structure, r)[1]])
+    lines, features = features_of(structure, rows, len(rows))
+    is_choice = np.concatenate([structure.edge_log_theta, structure.leaf_log_p])[:, 0] < 0.0
+    for row, found in zip(rows, features.toarray(), strict=True):
+        edges, cells = lines_taken_by(structure, row)
+        wanted = [*edges, *(structure.n_edges + cell for cell in cells)]
+        assert set(lines[found[: len(lines)] == 1].tolist()) == {n for n in wanted if is_choice[n]}
+        own = [
+            np.arange(1, n) == cell for n, cell in zip(circuit.columns.n_cells, row, strict=True)
+        ]
+        assert found[len(lines) :].tolist() == np.concatenate(own).tolist()
 
 
-@given(circuits(max_vars=5))
-def test_a_predictor_circuit_is_ridge_regression_on_the_features(circuit):
-    table = oracle.all_rows(circuit.n_vars)
-    table = np.array([row for row in table if oracle.active_edges(circuit, row)], dtype=np.uint8)
+@given(column_circuits(), seeds)
+def test_a_predictor_circuit_is_ridge_regression_on_the_features(circuit, seed):
+    rng = random.Random(seed)
+    structure = even_structure(deterministic_circuit(circuit.columns, circuit.vtree, rng))
+    table = np.array([r for r in states_of(circuit.columns) if lines_taken_by(structure, r)[1]])
     target = np.random.default_rng(0).normal(size=(len(table), 1))
-    rows = Rows(table, target, np.ones(len(table)))
-    features = features_of(circuit, rows, len(table))[1].toarray()
+    features = features_of(structure, table, len(table))[1].toarray()
     wanted = Ridge(0.5).fit(features, target[:, 0]).predict(features)
-    predictor = fit_circuit(circuit, rows, SquaredLoss(), 0.5)
-    np.testing.assert_allclose(predictor.evaluate(table)[:, 0], wanted, atol=1e-6)
+    rows = Rows(table, target, np.ones(len(table)))
+    predictor = fit_circuit(structure, rows, SquaredLoss(), 0.5)
+    np.testing.assert_allclose(predictor.outputs(table)[:, 0], wanted, atol=1e-6)
 
 
-def test_edges_without_training_rows_have_no_column():
-    active = np.array([[0, 0], [2, -1]], dtype=np.int32)
-    assert chosen_edges(active, np.array([True, True, True])).tolist() == [0, 2]
-    assert chosen_edges(active, np.array([False, True, True])).tolist() == [2]
+def test_lines_without_training_rows_have_no_column():
+    taken = np.array([[0, 2], [0, -1]], dtype=np.int32)
+    assert chosen_lines(taken, np.array([True, True, True])).tolist() == [0, 2]
+    assert chosen_lines(taken, np.array([False, True, True])).tolist() == [2]
 
 
 def test_the_first_within_an_error_of_the_best_is_taken():

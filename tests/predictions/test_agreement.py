@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from column_circuits import random_predictor
 from formulas import event_of_truth, holds, need_pysdd, random_truth
 from joint import (
     NAN,
@@ -22,7 +23,6 @@ from joint import (
     special_circuits,
 )
 from strategies import examples
-from strudel.circuits.predictor import predictor_of_bits
 from strudel.errors import SearchLimitWarning
 from strudel.logic import pysdd_compiler
 from strudel.logic.event_compiler import compile_event
@@ -140,13 +140,7 @@ def test_of_a_predictor_circuit_that_does_not_cover_all_rows():
     joint = Joint(circuit)
     rng = np.random.default_rng(4)
     structure = event_circuit(compile_event("x0 & x1 | x2 & ~x5", circuit.vtree))
-    made = predictor_of_bits(
-        structure,
-        rng.normal(size=(2 * 8, 1)) + 0.5,
-        rng.normal(size=(structure.n_edges, 1)),
-        np.array([-1.0]),
-        "regression",
-    )
+    made = random_predictor(structure, rng)
     said = made.evaluate(joint.states)[:, 0] >= 0.5
     assert 0 < said.sum() < len(said)
     found = classifier_agreement(circuit, made, "x3")

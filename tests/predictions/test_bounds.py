@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from column_circuits import random_predictor
 from formulas import event_of_truth, random_truth
 from joint import Joint, models, special_circuits
 from oracle import completions
 from strategies import examples
 from strudel.circuits.compile import compile_factorized
-from strudel.circuits.predictor import predictor_of_bits
 from strudel.logic.terms import variables
 from strudel.predictions.asked import ask_about
 from strudel.predictions.decision import decision_of
@@ -81,14 +81,7 @@ def test_ranges_of_predictor_circuits(circuit, seed):
     if not circuit.is_deterministic or circuit.n_edges == 0:
         return
     rng = np.random.default_rng(seed)
-    made = predictor_of_bits(
-        circuit,
-        rng.normal(size=(2 * circuit.n_vars, 2)),
-        rng.normal(size=(circuit.n_edges, 2)),
-        rng.normal(size=2),
-        "regression",
-    )
-    check(made, circuit.n_vars, rng, circuit)
+    check(random_predictor(circuit, rng, 2), circuit.n_vars, rng, circuit)
 
 
 def check_posteriors(model, joint, seed):

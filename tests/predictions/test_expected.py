@@ -17,10 +17,10 @@ from threadpoolctl import threadpool_limits
 import oracle
 import strategies
 import strudel
+from column_circuits import random_predictor
 from strategies import examples
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.compile import compile_factorized
-from strudel.circuits.predictor import predictor_of_bits
 from strudel.errors import CircuitPropertyError
 from strudel.learning.bits.mixture import BitMixture
 from strudel.predictions import cell_codes, moments, shared_walks
@@ -76,16 +76,6 @@ def models(draw, max_vars=6):
         return circuit
     rng = np.random.default_rng(draw(strategies.seeds))
     return strategies.random_mixture(circuit, draw(st.integers(1, 4)), rng)
-
-
-def random_predictor(structure, rng, n_outputs=1, kind="regression"):
-    return predictor_of_bits(
-        structure,
-        rng.normal(size=(2 * structure.n_vars, n_outputs)),
-        rng.normal(size=(structure.n_edges, n_outputs)),
-        rng.normal(size=n_outputs),
-        kind,
-    )
 
 
 # Predictor circuits
@@ -386,7 +376,7 @@ def test_hundreds_of_variables_against_samples():
         ensemble.GradientBoostingRegressor(n_estimators=20, max_depth=3, random_state=0).fit(
             rows, target
         ),
-        random_predictor(circuit, rng),
+        random_predictor(mixture, rng),
     ]
     drawn = strudel.sample(mixture, 5_000, asked, random_state=2)
     for predictor in predictors:

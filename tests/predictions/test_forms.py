@@ -11,8 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVR
 from threadpoolctl import threadpool_limits
 
+from column_circuits import random_predictor
 from strudel.circuits import figure_1_circuit
-from strudel.circuits.predictor import predictor_of_bits
 from strudel.predictions.forms import CircuitForm, EventForm, LeafForm
 from strudel.predictions.read_predictor import reading_of
 from strudel.tables.schema import bit_columns
@@ -195,10 +195,7 @@ def test_what_has_no_form_is_refused(model, error, words):
 
 
 def regression_circuit():
-    structure = figure_1_circuit()
-    return predictor_of_bits(
-        structure, np.arange(8.0)[:, None], np.ones((16, 1)), np.array([3.0]), "regression"
-    )
+    return random_predictor(figure_1_circuit(), np.random.default_rng(0))
 
 
 def test_circuits_and_estimators_that_hold_one_are_forms():

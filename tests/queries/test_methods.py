@@ -8,8 +8,7 @@ import pytest
 import strudel
 from joint import special_mixtures
 from strudel import Strudel, log_marginal, queries
-from strudel.circuits import figure_1_circuit
-from strudel.queries.model import model_of
+from strudel.queries.given import circuit_of
 
 GIVEN = [np.nan, 1.0, np.nan]
 CALLS = {
@@ -38,11 +37,11 @@ def test_a_method_is_the_function_of_its_circuit(name, rng):
 def test_what_a_model_is():
     mixture = special_mixtures()["figure 1"]
     fitted = SimpleNamespace(circuit_=mixture)
-    assert model_of(mixture) is model_of(fitted) is mixture
+    assert circuit_of(mixture) is circuit_of(fitted)
     assert log_marginal(fitted, {"X1": 1}) == log_marginal(mixture, {"X1": 1})
-    circuit = figure_1_circuit()
-    assert model_of(circuit) is circuit
+    circuit = circuit_of(mixture)
+    assert circuit_of(circuit) is circuit
     with pytest.raises(ValueError, match="This Strudel is not fitted yet"):
-        model_of(Strudel(n_components=1))
-    with pytest.raises(TypeError, match="a Circuit, a Mixture or a fitted estimator, but got list"):
-        model_of([1])
+        circuit_of(Strudel(n_components=1))
+    with pytest.raises(TypeError, match="a Circuit or a fitted estimator, but got list"):
+        circuit_of([1])

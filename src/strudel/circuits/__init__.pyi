@@ -5,4 +5,4 @@ from .compile import compile_chow_liu as compile_chow_liu
 from .compile import compile_factorized as compile_factorized
 from .examples import figure_1_circuit as figure_1_circuit
 from .predictor import PredictorCircuit as PredictorCircuit
-from .predictor import predictor_of_bits as predictor_of_bits
+from .predictor import even_structure as even_structure

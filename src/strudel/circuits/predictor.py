@@ -2,7 +2,7 @@
 
 In:  the structure of a deterministic circuit, with weights on the cells of leaves and on edges.
 Out: `PredictorCircuit`: logistic circuits (Liang and Van den Broeck 2019) and regression circuits
-     (Khosravi et al. 2019), evaluated on complete rows.
+     (Khosravi et al. 2019), evaluated on complete rows by their flows.
 """
 
 from __future__ import annotations
@@ -14,16 +14,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._names import names_of
-from strudel._numba import kernel, lowest_bit
-from strudel._types import AnyArray, FloatArray, IntArray
+from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.flows import flow_logs
+from strudel.circuits.properties import as_deterministic_as
+from strudel.circuits.reweigh import pruned
 from strudel.circuits.walks import up
 from strudel.data.validation import check_binary
-from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.fold import Patterns, fold
-from strudel.learning.bits.properties import check_properties
-from strudel.tables.schema import bit_columns
 from strudel.trees.vtree import Vtree
 
 
@@ -36,17 +33,18 @@ class PredictorCircuit:
     Examples
     --------
     >>> from strudel.circuits import figure_1_circuit
-    >>> structure = figure_1_circuit()
-    >>> predictor = predictor_of_bits(
+    >>> from strudel.learning.bits.fold import folded
+    >>> structure = even_structure(folded(figure_1_circuit()))
+    >>> predictor = PredictorCircuit(
     ...     structure=structure,
-    ...     literal_weight=np.arange(8.0)[:, None],
+    ...     cell_weight=np.tile([[0.0], [1.0]], (structure.n_leaves, 1)),
     ...     edge_weight=np.zeros((structure.n_edges, 1)),
     ...     bias=np.array([100.0]),
     ...     kind="regression",
     ... )
-    >>> predictor.evaluate([[0, 0, 0, 0], [1, 1, 1, 1]])  # 0 + 2 + 4 + 6, 1 + 3 + 5 + 7
-    array([[112.],
-           [116.]])
+    >>> predictor.evaluate([[0, 0, 0, 0], [1, 1, 0, 1]])
+    array([[100.],
+           [103.]])
     """
 
     structure: Circuit  # of one component
@@ -96,23 +94,22 @@ class PredictorCircuit:
 
     def outputs(self, cells: AnyArray) -> FloatArray:
         """The same for rows of cells."""
-        circuit = self.structure
-        found = np.tile(self.bias, (len(cells), 1))
-        n_cells = [column.n_cells for column in circuit.columns]
-        _outputs(
-            np.ascontiguousarray(cells, dtype=np.int32),
-            np.concatenate([[0], np.cumsum(n_cells)]),
-            circuit.leaf_column,
-            circuit.leaf_first,
-            circuit.leaf_log_p[:, 0] > -np.inf,
-            circuit.sum_edges,
-            circuit.edge_left,
-            circuit.edge_right,
-            np.ascontiguousarray(self.cell_weight),
-            np.ascontiguousarray(self.edge_weight),
-            found,
+        log_p = flow_logs(self._weights, cells)
+        # A row that is impossible takes nothing.
+        return np.asarray(self.bias + np.where(log_p == -np.inf, 0.0, log_p))
+
+    @cached_property
+    def _weights(self) -> Circuit:
+        """The structure with weights for parameters: flows add up what a row takes."""
+        circuit, k = self.structure, self.n_outputs
+        is_cell = circuit.leaf_log_p > -np.inf
+        weights = replace(
+            circuit,
+            leaf_log_p=np.where(is_cell, self.cell_weight, -np.inf),
+            edge_log_theta=self.edge_weight,
+            log_weight=np.full(k, -np.log(k)),
         )
-        return found
+        return as_deterministic_as(weights, circuit)
 
     def with_outputs(self, matrix: FloatArray) -> PredictorCircuit:
         """The predictor of values with outputs ``output @ matrix``."""
@@ -159,104 +156,20 @@ class PredictorCircuit:
         )
 
 
-@kernel
-def _outputs(
-    cells: AnyArray,
-    column_first: AnyArray,
-    leaf_column: IntArray,
-    leaf_first: IntArray,
-    is_possible: AnyArray,
-    sum_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    cell_weight: FloatArray,
-    edge_weight: FloatArray,
-    output: FloatArray,
-) -> None:
-    """Add to `output` (n_rows, n_outputs) what every row takes; 64 rows are in one word."""
-    n_rows, n_columns = cells.shape
-    n_leaves, none = len(leaf_column), np.uint64(0)
-    word = np.empty(
-        n_leaves + len(sum_edges) - 1, dtype=np.uint64
-    )  # the rows that a node holds for
-    flow = np.empty_like(word)  # and those that pass it
-    for start in range(0, n_rows, 64):
-        stop = min(start + 64, n_rows)
-        cell_word = np.zeros(column_first[-1], dtype=np.uint64)
-        for c in range(n_columns):
-            for s in range(start, stop):
-                at = column_first[c] + cells[s, c]
-                cell_word[at] = cell_word[at] | np.uint64(1) << np.uint64(s - start)
-        for l in range(n_leaves):
-            word[l], away = none, column_first[leaf_column[l]] - leaf_first[l]
-            for at in range(leaf_first[l], leaf_first[l + 1]):
-                if is_possible[at]:
-                    word[l] = word[l] | cell_word[at + away]
-        for n in range(len(sum_edges) - 1):
-            held = none
-            for e in range(sum_edges[n], sum_edges[n + 1]):
-                held |= word[edge_left[e]] & word[edge_right[e]]
-            word[n_leaves + n] = held
-        flow[:] = none
-        flow[-1] = word[-1]
-        for n in range(len(sum_edges) - 2, -1, -1):
-            if flow[n_leaves + n] == none:
-                continue
-            for e in range(sum_edges[n], sum_edges[n + 1]):
-                l, r = edge_left[e], edge_right[e]
-                taken = flow[n_leaves + n] & word[l] & word[r]
-                if taken != none:
-                    flow[l] = flow[l] | taken
-                    flow[r] = flow[r] | taken
-                    _add(taken, start, edge_weight[e], output)
-        for l in range(n_leaves):
-            away = column_first[leaf_column[l]] - leaf_first[l]
-            for at in range(leaf_first[l], leaf_first[l + 1]):
-                taken = flow[l] & cell_word[at + away]
-                if taken != none:
-                    _add(taken, start, cell_weight[at], output)
-
-
-@kernel
-def _add(rows: np.uint64, start: int, weight: FloatArray, output: FloatArray) -> None:
-    """Add weights to the rows of a word."""
-    while rows != np.uint64(0):
-        s = start + lowest_bit(rows)
-        for o in range(len(weight)):
-            output[s, o] += weight[o]
-        rows = rows & (rows - np.uint64(1))
-
-
-def predictor_of_bits(
-    structure: BitCircuit,
-    literal_weight: FloatArray,
-    edge_weight: FloatArray,
-    bias: FloatArray,
-    kind: Literal["logistic", "regression"],
-) -> PredictorCircuit:
-    """The predictor with weights on the literals and edges of a circuit over 0/1 variables.
-
-    `literal_weight` is `(2 * n_vars, n_outputs)`, `edge_weight` is `(n_edges, n_outputs)`.
-    """
-    check_properties(structure, "A predictor circuit", "in_normal_form")
-    words = np.array([[0], [1]])
-    columns = bit_columns(names_of(structure.n_vars, structure.feature_names), "pandas")
-    patterns = [Patterns([var], words, np.ones(2)) for var in range(structure.n_vars)]
-    # Every edge carries its place, in (0, 1), to where it ends up; 0 is that of no edge.
-    n_places = structure.n_edges + 1
-    place = (np.arange(structure.n_edges) + 1.0) / n_places
-    made = fold(structure, -place[:, np.newaxis], np.zeros(1), columns, patterns)
-    with np.errstate(invalid="ignore"):
-        of_cell, of_edge = (
-            np.where(logs > -np.inf, np.rint(-logs * n_places), 0.0).astype(np.int64)[:, 0]
-            for logs in (made.leaf_log_p, made.edge_log_theta)
-        )
-    weight = np.vstack([np.zeros((1, len(bias))), edge_weight])
-    literal = (2 * made.leaf_column[:, np.newaxis] + np.array([0, 1])).ravel()
-    evenly = replace(
-        made,
-        leaf_log_p=np.where(made.leaf_log_p > -np.inf, 0.0, -np.inf),
-        edge_log_theta=np.zeros_like(made.edge_log_theta),
+def even_structure(circuit: Circuit) -> Circuit:
+    """The structure of a circuit: what some component can take, at each choice as probable."""
+    circuit = pruned(circuit)
+    is_cell = np.any(circuit.leaf_log_p > -np.inf, axis=1)
+    n_cells = np.repeat(
+        np.add.reduceat(is_cell, circuit.leaf_first[:-1]), np.diff(circuit.leaf_first)
     )
-    cell_weight = literal_weight[literal] + weight[of_cell]
-    return PredictorCircuit(evenly, cell_weight, weight[of_edge], bias, kind)
+    width = np.diff(circuit.sum_edges)
+    even = replace(
+        circuit,
+        leaf_log_p=np.where(is_cell, -np.log(np.maximum(n_cells, 1)), -np.inf)[:, np.newaxis],
+        edge_log_theta=-np.log(np.repeat(width, width))[:, np.newaxis],
+        log_weight=np.zeros(1),
+        known=None,
+        log_total=0.0,
+    )
+    return as_deterministic_as(even, circuit)

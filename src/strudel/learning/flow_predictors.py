@@ -1,6 +1,6 @@
 """Predictor circuits: linear models of the edges that rows take, on a structure that is chosen.
 
-In:  the circuits to start from, training and validation rows with a target, a loss.
+In:  the circuits to start from, training and validation rows of cells with a target, a loss.
 Out: the structure; the penalty; the `PredictorCircuit`; and what was tried.
 
 Every start is tried on the validation rows, then splits are added to the best one where the
@@ -11,11 +11,11 @@ for the target): larger ones cost time in every expectation.
 Both losses are written so that the penalty is ``alpha / 2`` times the squared coefficients, the
 bias left out: scikit-learn's `Ridge(alpha)` and `LogisticRegression(C=1 / alpha)`.
 
-Splitting an edge on a variable gives the rows of either value a weight of their own. To second
-order the penalised loss then falls by half of ``G1^2 / (H1 + alpha) + G0^2 / (H0 + alpha)``, less
-what one weight for both would gain, where G and H add up the gradient of the loss and its second
-derivative over the rows. Logistic circuits are grown in much the same way (Liang and Van den Broeck
-2019).
+Splits are those of a learner, over bits. Splitting an edge on a variable gives the rows of either
+value a weight of their own. To second order the penalised loss then falls by half of
+``G1^2 / (H1 + alpha) + G0^2 / (H0 + alpha)``, less what one weight for both would gain, where G and
+H add up the gradient of the loss and its second derivative over the rows. Logistic circuits are
+grown in much the same way (Liang and Van den Broeck 2019).
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from strudel._numba import kernel, lowest_bit
-from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
-from strudel.circuits.predictor import PredictorCircuit, predictor_of_bits
+from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.flows import lines_taken
+from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.bits import pack_columns
 from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.flows import compute_flows
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES, Growth, undecided_places
 
@@ -139,13 +140,13 @@ Loss: TypeAlias = SquaredLoss | LogLoss
 class Rows(NamedTuple):
     """Complete rows with a target."""
 
-    X: ByteArray
+    cells: AnyArray  # (n_rows, n_columns)
     target: FloatArray  # (n_rows, n_outputs)
     weight: FloatArray  # (n_rows,)
 
     def take(self, rows: AnyArray) -> Rows:
         """Some of the rows."""
-        return Rows(self.X[rows], self.target[rows], self.weight[rows])
+        return Rows(self.cells[rows], self.target[rows], self.weight[rows])
 
 
 class StructureTrial(NamedTuple):
@@ -170,8 +171,8 @@ class PredictorSearch:
         self.valid = valid
         self.alpha = alpha
         self.trials: list[StructureTrial] = []
-        self._train_bits = pack_columns(train.X, train.weight)
-        self._valid_bits = pack_columns(train.X[:0] if valid is None else valid.X)
+        self._train_bits = pack_columns(train.cells, train.weight)
+        self._valid_bits = pack_columns(train.cells[:0] if valid is None else valid.cells)
 
     @property
     def search_alpha(self) -> float:
@@ -219,7 +220,7 @@ class PredictorSearch:
             made = list(losses)[first_good(held_out, self.valid.weight, n_errors=0.5)]
         return growing.snapshot(made), made
 
-    def choose_alpha(self, structure: BitCircuit) -> float:
+    def choose_alpha(self, structure: Circuit) -> float:
         """The largest penalty that is within one standard error of the best.
 
         A few validation rows cannot rank penalties: all rows then take part, by cross-validation.
@@ -229,10 +230,11 @@ class PredictorSearch:
         assert self.valid is not None
         pool = [self.train, self.valid]
         rows = Rows(*(np.concatenate(parts) for parts in zip(*pool, strict=True)))
-        _, features = features_of(structure, rows, len(self.train.X))
-        place = np.arange(len(rows.X))
-        if len(self.valid.X) >= FEW_ROWS:
-            folds = [place >= len(self.train.X)]
+        n_train, n_rows = len(self.train.cells), len(rows.cells)
+        _, features = features_of(structure, rows.cells, n_train)
+        place = np.arange(n_rows)
+        if n_rows - n_train >= FEW_ROWS:
+            folds = [place >= n_train]
         else:
             folds = [place % N_FOLDS == fold for fold in range(min(N_FOLDS, len(place)))]
         tested = np.concatenate([place[fold] for fold in folds])
@@ -253,13 +255,13 @@ class PredictorSearch:
     def _features(self, growing: GrowingCircuit) -> tuple[Any, Any]:
         """Features of training and validation rows, by edges as they are numbered now."""
         g = growing.growth
-        n_edges = int(g.size[N_EDGES])
-        choice = g.node["width"][g.edge["parent"][:n_edges]] > 1
-        edges = chosen_edges(g.train_active, choice)
-        train = flow_features(g.train_active, edges, n_edges, self.train.X)
+        has_choice = g.node["width"][g.edge["parent"][: g.size[N_EDGES]]] > 1
+        edges = chosen_lines(g.train_active.T, has_choice)
+        n_cells = np.full(self.train.cells.shape[1], 2)
+        train = flow_features(g.train_active.T, edges, self.train.cells, n_cells)
         if self.valid is None:
             return train, None
-        return train, flow_features(g.valid_active, edges, n_edges, self.valid.X)
+        return train, flow_features(g.valid_active.T, edges, self.valid.cells, n_cells)
 
     def _rough_fit(self, features: Any) -> LinearFit:
         return self.loss.solve(
@@ -289,61 +291,73 @@ def first_good(losses: Sequence[FloatArray], weight: FloatArray, n_errors: float
     raise AssertionError("the best is as good as itself")
 
 
-def fit_circuit(structure: BitCircuit, rows: Rows, loss: Loss, alpha: float) -> PredictorCircuit:
-    """The predictor circuit on a structure, fitted to all the precision there is."""
-    edges, features = features_of(structure, rows, len(rows.X))
+def fit_circuit(structure: Circuit, rows: Rows, loss: Loss, alpha: float) -> PredictorCircuit:
+    """The predictor circuit on an even structure, fitted to all the precision there is."""
+    lines, features = features_of(structure, rows.cells, len(rows.cells))
     coefficients, bias = loss.solve(features, rows.target, rows.weight, alpha, EXACT)
-    edge_weight = np.zeros((structure.n_edges, len(bias)))
-    edge_weight[edges] = coefficients[: len(edges)]
-    literal_weight = np.zeros((2 * structure.n_vars, len(bias)))
-    literal_weight[1::2] = coefficients[len(edges) :]
-    return predictor_of_bits(structure, literal_weight, edge_weight, bias, loss.kind)
+    weight = np.zeros((structure.n_edges + len(structure.leaf_log_p), len(bias)))
+    weight[lines] = coefficients[: len(lines)]
+    edge_weight, cell_weight = np.split(weight, [structure.n_edges])
+    of_columns = np.split(coefficients[len(lines) :], _first_cells(structure.columns.n_cells)[1:-1])
+    for leaf, place in enumerate(structure.leaf_column.tolist()):
+        first, last = structure.leaf_first[leaf : leaf + 2]
+        cell_weight[first + 1 : last] += of_columns[place]
+    return PredictorCircuit(structure, cell_weight, edge_weight, bias, loss.kind)
 
 
-def features_of(structure: BitCircuit, rows: Rows, n_used: int) -> tuple[IntArray, Any]:
-    """The edges that count, by the first `n_used` rows, and the features of all."""
-    active = compute_flows(structure, rows.X).active_edge
-    choice = np.diff(structure.node_edges)[structure.edge_parent] > 1
-    edges = chosen_edges(active[:, :n_used], choice)
-    return edges, flow_features(active, edges, structure.n_edges, rows.X)
+def features_of(structure: Circuit, cells: AnyArray, n_used: int) -> tuple[IntArray, Any]:
+    """The lines that count, by the first `n_used` rows, and the features of all.
+
+    In an even structure those lines (see `flows`) are zero that are no choice.
+    """
+    taken = lines_taken(structure, cells)[:, :-1]
+    n_lines = structure.n_edges + len(structure.leaf_log_p)
+    lines = chosen_lines(taken[:n_used], np.ones(n_lines, dtype=bool))
+    return lines, flow_features(taken, lines, cells, structure.columns.n_cells)
 
 
-def chosen_edges(active: IntArray, has_choice: NDArray[np.bool_]) -> IntArray:
-    """The edges that some row takes and that had an alternative, in order.
+def chosen_lines(taken: IntArray, has_choice: NDArray[np.bool_]) -> IntArray:
+    """The lines, edges or cells of leaves, that some row takes and that had an alternative.
 
-    `active` is (n_vtree_nodes, n_rows), NONE where a row takes no edge; `has_choice` (n_edges,).
+    `taken` is (n_rows, n_vtree_nodes), NONE where a row takes none; `has_choice` (n_lines,).
     """
     is_taken = np.zeros(len(has_choice) + 1, dtype=bool)
-    is_taken[active.ravel()] = True  # NONE marks the last entry, which is no edge
+    is_taken[taken.ravel()] = True  # NONE marks the last entry, which is no line
     return np.flatnonzero(is_taken[:-1] & has_choice).astype(np.int32)
 
 
 def flow_features(
-    active: IntArray, edges: IntArray, n_edges: int, X: ByteArray
+    taken: IntArray, lines: IntArray, cells: AnyArray, n_cells: AnyArray
 ) -> sparse.csr_matrix[np.float64]:
-    """A row as the edges it takes: a sparse 0/1 matrix `(n_rows, len(edges) + n_vars)`.
+    """A row as the lines it takes and the cells it has: a sparse 0/1 matrix.
 
     A linear model of these columns is a `PredictorCircuit`. Edges without a choice are left out,
-    since the edge above says the same; the variables themselves stay, so that edges only have to
-    say where their context makes a difference.
+    since the edge above says the same; the cells themselves, but the first of each column, stay,
+    so that lines only have to say where their context makes a difference.
     """
-    place = np.full(n_edges + 1, NONE, dtype=np.int32)
-    place[edges] = np.arange(len(edges), dtype=np.int32)
-    n_rows, n_vars = X.shape
+    first = _first_cells(n_cells)
+    place = np.full(max(lines.max(initial=0), taken.max(initial=0)) + 2, NONE, dtype=np.int32)
+    place[lines] = np.arange(len(lines), dtype=np.int32)
+    n_rows, n_columns = cells.shape
     columns, widths = [], []
-    step = max(1, BLOCK // (len(active) + n_vars))
+    step = max(1, BLOCK // (taken.shape[1] + n_columns))
     for start in range(0, n_rows, step):
         rows = slice(start, start + step)
-        variable = np.where(X[rows] == 1, len(edges) + np.arange(n_vars, dtype=np.int32), NONE)
-        line = np.hstack([place[active[:, rows].T], variable])
+        of_cells = np.where(cells[rows] > 0, len(lines) + first[:-1] + cells[rows] - 1, NONE)
+        line = np.hstack([place[taken[rows]], of_cells])
         columns.append(line[line != NONE])
         widths.append((line != NONE).sum(axis=1))
     indices: AnyArray = np.concatenate([np.empty(0, dtype=np.int32), *columns]).astype(np.int32)
     indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.empty(0, int), *widths]))])
-    shape = (n_rows, len(edges) + n_vars)
+    shape = (n_rows, len(lines) + int(first[-1]))
     matrix = sparse.csr_matrix((np.ones(len(indices)), indices, indptr), shape=shape)
     matrix.sort_indices()
     return matrix
+
+
+def _first_cells(n_cells: AnyArray) -> AnyArray:
+    """Where the cells of each column begin among those that are features."""
+    return np.concatenate([[0], np.cumsum(n_cells - 1)])
 
 
 def split_for_target(

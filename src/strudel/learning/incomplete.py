@@ -41,7 +41,6 @@ from strudel.learning.bits.circuit import BitCircuit
 from strudel.learning.bits.mixture import BitMixture, as_mixture
 from strudel.learning.bits.properties import check_properties
 from strudel.learning.mixtures.em_steps import Prior, log_parameters, uniform_prior
-from strudel.queries.model import Model, model_of
 
 N_PARTS = 16  # of the rows, for the threads to share
 MOST_COUNTS = 2**24  # numbers that the counts of all parts may be: 128 MiB
@@ -125,13 +124,16 @@ class ExpectedFlows(NamedTuple):
 
 
 def expected_flows(
-    model: Model, X: PartialRows | BitMatrix | ArrayLike, *, sample_weight: ArrayLike | None = None
+    model: BitCircuit | BitMixture,
+    X: PartialRows | BitMatrix | ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> ExpectedFlows:
     """Expected weight of the rows through every edge, given what is known of them.
 
     Parameters
     ----------
-    model : Circuit, Mixture or fitted estimator
+    model : BitCircuit or BitMixture
         Smooth and in normal form; components of a mixture share their structure.
     X : array-like of shape (n_rows, n_vars)
         0, 1, or NaN where the value is unknown.
@@ -151,7 +153,6 @@ def expected_flows(
     >>> flows.edge_count[-2:, 0].round(3)  # X4 = 1 and X4 = 0
     array([0.2, 1.8])
     """
-    model = model_of(model)
     passes = Passes.of(model, "expected_flows")
     return passes.expect(partial_rows(X, sample_weight, model.n_vars), as_mixture(model))
 
@@ -163,7 +164,7 @@ class Passes(NamedTuple):
     layout: Layout
 
     @classmethod
-    def of(cls, model: Model, query: str) -> Passes:
+    def of(cls, model: BitCircuit | BitMixture, query: str) -> Passes:
         """Lay out the structure that all components share."""
         circuit = model.structure if isinstance(model, BitMixture) else model
         check_properties(circuit, query, "smooth", "in_normal_form")
@@ -537,7 +538,7 @@ def fit_incomplete(
 
     Parameters
     ----------
-    model : Circuit or Mixture
+    model : BitCircuit or BitMixture
         Where EM begins; components of a mixture share their structure.
     X : array-like of shape (n_rows, n_vars)
         0, 1, or NaN where the value is unknown.
@@ -554,7 +555,7 @@ def fit_incomplete(
 
     Returns
     -------
-    Circuit or Mixture
+    BitCircuit or BitMixture
         On complete rows a circuit gets what `fit_parameters` gives, after one step.
 
     Examples
@@ -565,7 +566,6 @@ def fit_incomplete(
     >>> fitted.theta[-2:].round(3)  # X4 = 1 and X4 = 0: the one known value says all
     array([0., 1.])
     """
-    model = model_of(model)
     rows = partial_rows(X, sample_weight, model.n_vars)
     valid = None if X_valid is None else partial_rows(X_valid, None, model.n_vars)
     passes = Passes.of(model, "fit_incomplete")

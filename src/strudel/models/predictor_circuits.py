@@ -17,16 +17,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from strudel._names import names_of
 from strudel._numba import use_threads
 from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.circuits.predictor import PredictorCircuit
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.flows import flow_log_likelihood
+from strudel.circuits.predictor import PredictorCircuit, even_structure
+from strudel.circuits.properties import why_no_deterministic_components
 from strudel.data.argument_checks import check_common_options, check_count, check_size
 from strudel.data.bits import pack_columns
 from strudel.data.lazy import by_block as by_block_like
 from strudel.data.validation import check_binary, check_sample_weight
 from strudel.errors import CircuitPropertyError
 from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.properties import check_properties, why_not_deterministic
+from strudel.learning.bits.fold import folded, over_columns, unfold
 from strudel.learning.flow_predictors import (
     LogLoss,
     Loss,
@@ -40,10 +44,11 @@ from strudel.learning.mixtures.choose import prefixes_of
 from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.prepared_rows import check_fraction
-from strudel.learning.search.learn_structure import grow, impossible_rows
+from strudel.learning.search.learn_structure import grow
 from strudel.models.base import as_labels, as_target, check_rows
 from strudel.queries.by_block import possible_row
-from strudel.queries.model import Model, model_of, structure_of
+from strudel.queries.given import circuit_of
+from strudel.tables.column import BIT
 
 by_block = partial(by_block_like, example=lambda self, table: possible_row(self.density_, table))
 
@@ -103,11 +108,11 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         random_state = check_random_state(self.random_state)
         if valid is None and self.validation_fraction is not None:
             train, valid = self._hold_out(everything, random_state)
-        given = None if self.density is None else model_of(self.density)
+        given = None if self.density is None else circuit_of(self.density)
         if given is not None:
-            _check_structure(structure_of(given), everything.X, names)
-            if valid is not None:
-                _check_structure(structure_of(given), valid.X, names)
+            for rows in (everything, valid):
+                if rows is not None:
+                    _check_density(given, rows.cells, names)
         check_rows(self, X, reset=True)
 
         alpha = None if self.alpha == "auto" else float(self.alpha)
@@ -117,13 +122,13 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
             density, starts = self._starts(given, train, valid, random_state)
             search = PredictorSearch(self._loss, train, valid, alpha)
             n_splits, start = starts[search.choose_start(starts)]
-            structure, n_target_splits = search.split(start, n_splits, most)
-            structure = structure.with_names(self._names())
+            bits, n_target_splits = search.split(start, n_splits, most)
+            structure = even_structure(over_columns(bits, density.columns, None))
             self.alpha_: float = search.choose_alpha(structure)
             self.predictor_: PredictorCircuit = fit_circuit(
                 structure, everything, self._loss, self.alpha_
             )
-        self.density_: Model = density
+        self.density_: Circuit = density
         self.n_splits_: int = n_splits
         self.n_target_splits_: int = n_target_splits
         self.trials_: list[StructureTrial] = search.trials
@@ -154,16 +159,16 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         return values[:, np.newaxis]
 
     def _starts(
-        self, given: Model | None, train: Rows, valid: Rows | None, random_state: Any
-    ) -> tuple[Model, list[tuple[int, BitCircuit]]]:
+        self, given: Circuit | None, train: Rows, valid: Rows | None, random_state: Any
+    ) -> tuple[Circuit, list[tuple[int, BitCircuit]]]:
         """The density model, and the circuits from which to choose, with their splits."""
         if given is not None:
-            return given, [(0, structure_of(given))]
-        bits = pack_columns(train.X, train.weight)
+            return given, [(0, unfold(even_structure(given), None).structure)]
+        bits = pack_columns(train.cells, train.weight)
         is_chosen = self.n_splits == "auto"
         grown = grow(
             bits,
-            None if valid is None else pack_columns(valid.X, valid.weight),
+            None if valid is None else pack_columns(valid.cells, valid.weight),
             search=SearchOptions(
                 max_splits=None if is_chosen else int(self.n_splits),
                 patience=100 if is_chosen else max(1, int(self.n_splits)),
@@ -173,7 +178,7 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         growing, history = grown.growing, grown.history
         density = fit_parameters(growing.snapshot(history.best), bits).with_names(self._names())
         lengths = prefixes_of(history.best) if is_chosen else [len(history) - 1]
-        return density, [(n, growing.snapshot(n)) for n in lengths]
+        return folded(density), [(n, growing.snapshot(n)) for n in lengths]
 
     def _hold_out(self, rows: Rows, random_state: np.random.RandomState) -> tuple[Rows, Rows]:
         """Training rows and validation rows, the same share of every group."""
@@ -182,7 +187,7 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         for group in self._groups(rows.target):
             n_held = min(round(self.validation_fraction * len(group)), len(group) - 1)
             held.append(random_state.permutation(group)[:n_held])
-        is_held = np.zeros(len(rows.X), dtype=bool)
+        is_held = np.zeros(len(rows.cells), dtype=bool)
         is_held[np.concatenate(held)] = True
         if not is_held.any():  # too few rows to hold any out
             return rows, rows
@@ -223,29 +228,33 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _check_structure(
-    structure: BitCircuit, table: ByteArray, names: tuple[str, ...] | None
-) -> None:
-    """Refuse a density model whose structure does not fit the rows."""
-    if structure.n_vars != table.shape[1]:
+def _check_density(density: Circuit, table: ByteArray, names: tuple[str, ...] | None) -> None:
+    """Refuse a density model that does not fit the rows."""
+    columns = density.columns
+    if not columns.are_bits:
+        column = next(column for column in columns if column.kind != BIT)
+        raise ValueError(
+            f"A predictor circuit is over columns of 0 and 1, but column {column.name!r} of the "
+            f"density model is of kind {column.kind!r}."
+        )
+    if len(columns) != table.shape[1]:
         raise ValueError(
             f"X has {table.shape[1]} features, but the density model is expecting "
-            f"{structure.n_vars} features as input."
+            f"{len(columns)} features as input."
         )
-    mine = structure.feature_names
-    if mine is not None and names is not None and mine != names:
-        var = next(var for var in range(len(mine)) if mine[var] != names[var])
+    mine, places = columns.names, range(len(columns))
+    if names not in (None, mine) and mine != names_of(len(mine), None):
+        var = next(var for var in places if mine[var] != names[var])
         raise ValueError(
             "X and the density model must have the same columns in the same order, but column "
             f"{var} is {names[var]!r} in X and {mine[var]!r} in the model."
         )
-    check_properties(structure, "A predictor circuit", "in_normal_form")
-    if not structure.is_deterministic:
+    reason = why_no_deterministic_components(density)
+    if reason is not None:
         raise CircuitPropertyError(
-            "A predictor circuit needs the structure of a deterministic circuit, but "
-            f"{why_not_deterministic(structure)}."
+            f"A predictor circuit needs the structure of a deterministic circuit, but {reason}."
         )
-    impossible = impossible_rows(structure, pack_columns(table))
+    impossible = np.flatnonzero(flow_log_likelihood(even_structure(density), table) == -np.inf)
     if len(impossible):
         raise ValueError(
             "Every row must be possible under the density model, but its structure excludes row "
