@@ -171,7 +171,7 @@ def _built(builder, log_theta, c):
 
 def _add_leaf(builder, column, bit, cells, p, log_theta):
     """The sums over the bits of a column from one on, for the cells that share the bits before."""
-    words, var = column.cell_words, column.start + bit
+    words, var = column.codewords, column.start + bit
     cells = [cell for cell in cells if p[cell].any()]
     vtree = builder.vtree
     leaf, is_last = int(vtree.var_leaf[var]), var == column.stop - 1
@@ -235,9 +235,8 @@ def _column(column, start):
         "start": start,
         "stop": start + width,
         "labels": labels,
-        "codewords": [
-            "".join(map(str, word)) for word, cell in zip(words, cells, strict=True) for _ in cell
-        ],
+        "codewords": ["".join(map(str, word)) for word in words],
+        "groups": [group for group, cell in enumerate(cells) for _ in cell],
         "variable_names": names,
         "values": values,
         "edges": column.get("edges", []),

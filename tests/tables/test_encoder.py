@@ -315,7 +315,7 @@ def test_rare_categories_share_a_cell_and_stay_values():
     [column] = encoder.code_.columns
     assert column.labels == ("a", "b", "c", "d", "other")  # a value of the table, not ours
     assert column.counts == (5, 3, 2, 1, 1)
-    assert column.value_share.tolist() == pytest.approx([1.0, 1.0, 0.5, 0.25, 0.25])
+    assert column.share_of_group.tolist() == pytest.approx([1.0, 1.0, 0.5, 0.25, 0.25])
     assert column.variable_names == ("town=a", "town=b", "town=any of 3 rare values")
     later = pd.DataFrame({"town": ["d", "b", "new", None]})
     with pytest.warns(UnseenValueWarning, match="'new' of column 'town'"):
@@ -324,7 +324,7 @@ def test_rare_categories_share_a_cell_and_stay_values():
     assert np.isnan(rows[2:]).all()
     assert encoder.inverse_transform([[0, 0, 1]])["town"].tolist() == ["c"]  # the commonest
     again = TableCode.from_dict(encoder.code_.to_dict()).columns[0]
-    assert again.value_share.tolist() == column.value_share.tolist()
+    assert again.share_of_group.tolist() == column.share_of_group.tolist()
     numbers = TableEncoder(kinds={"x0": "category"}, max_categories=2).fit(
         [[1]] * 3 + [[2], [3], [3]]
     )

@@ -7,7 +7,6 @@ import pytest
 import strudel
 from strudel import Strudel, StrudelImputer, variables
 from strudel.explorer.page import page_data
-from strudel.tables.learn_code import cell_groups
 
 N_PORTS = 150
 
@@ -39,7 +38,7 @@ def fitted(request):
 def rare_values(model):
     """The values that share a cell, the commonest of them first."""
     column = model.circuit_.columns[model.circuit_.columns.place("port")]
-    group = cell_groups(column)
+    group = column.group_of_cell
     places = np.flatnonzero(group == group[-1])
     return [column.values[p] for p in sorted(places, key=lambda p: -column.counts[p])]
 

@@ -161,7 +161,10 @@ def good():
         lambda d: d["columns"][0].update(labels=["a", "a", "b"]),
         lambda d: d["columns"][0].update(labels="abc"),
         lambda d: d["columns"][0].update(codewords=["100", "100", "001"]),
-        lambda d: d["columns"][0].update(codewords=["100", "001", "100"]),  # shared, but apart
+        lambda d: d["columns"][1].update(groups=[0, 1]),
+        lambda d: d["columns"][1].update(groups=[0, 2, 1]),
+        lambda d: d["columns"][1].update(groups=[1, 1, 2]),
+        lambda d: d["columns"][1].update(groups=["a", "a", "b"]),
         lambda d: d["columns"][0].update(counts=[1, -1, 1]),
         lambda d: d["columns"][0].update(codewords=["100", "10", "001"]),
         lambda d: d["columns"][0].update(values=[[], [], []]),

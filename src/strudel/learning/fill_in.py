@@ -34,7 +34,7 @@ from strudel.queries.cells import cell_probabilities
 from strudel.tables.column import Column
 from strudel.tables.encoder import take_rows
 from strudel.tables.evidence import Evidence, evidence_of_rows, nothing_known
-from strudel.tables.learn_code import cell_groups, code_of_columns
+from strudel.tables.learn_code import code_of_columns
 from strudel.tables.schema import Columns
 
 MOST_WORK = 120_000_000  # values of all columns that are hidden, times edges and components
@@ -121,7 +121,7 @@ class FillRegressions:
             output = self.middle[part] + self.scale[part] * made[:, part]
             if not column.is_numeric:
                 scores = np.column_stack([output, 1.0 - output.sum(axis=1)])
-                found.append(scores[:, cell_groups(column)] * _shares_of_groups(column))
+                found.append(scores[:, column.group_of_cell] * column.share_of_group)
             elif column.density is None or not self.scale[part].all():
                 found.append(_means(column, own))
             else:
@@ -280,7 +280,7 @@ def _middle_and_scale(columns: Columns, numbers: Numbers) -> tuple[FloatArray, F
     middle, scale = [], []
     for column, known in zip(columns, numbers, strict=True):
         if known is None:
-            count = np.bincount(cell_groups(column), column.counts)
+            count = np.bincount(column.group_of_cell, column.counts)
             share = count[:-1] / max(count.sum(), 1.0)
             middle.append(share)
             scale.append(np.sqrt(share * (1.0 - share)))
@@ -299,8 +299,7 @@ def _inputs(columns: Columns, numbers: Numbers, shares: Sequence[FloatArray]) ->
     parts = []
     for column, known, own in zip(columns, numbers, shares, strict=True):
         if known is None:
-            first = np.unique(cell_groups(column), return_index=True)[1]
-            parts.append(np.add.reduceat(own, first, axis=1)[:, :-1])
+            parts.append(np.add.reduceat(own, column.first_of_group, axis=1)[:, :-1])
         else:
             parts.append(np.where(np.isnan(known), _means(column, own), known)[:, np.newaxis])
     return np.hstack(parts)
@@ -322,21 +321,14 @@ def _wanted(column: Column, known: FloatArray | None, cells: AnyArray, own: AnyA
     """The inputs that would be right for a column in some rows that know it."""
     if known is not None:
         return known[own, np.newaxis]
-    group = cell_groups(column)
+    group = column.group_of_cell
     return (group[cells[own], np.newaxis] == np.arange(group[-1])).astype(np.float64)
 
 
 def _slices(columns: Columns) -> list[slice]:
     """The inputs of every column among all of them."""
-    sizes = [1 if column.is_numeric else int(cell_groups(column)[-1]) for column in columns]
+    sizes = [1 if column.is_numeric else column.n_groups - 1 for column in columns]
     return [slice(start, stop) for start, stop in pairwise(np.cumsum([0, *sizes]).tolist())]
-
-
-def _shares_of_groups(column: Column) -> FloatArray:
-    """How probable each value is in its group: rare ones as they were frequent at fit."""
-    group = cell_groups(column)
-    mass = np.maximum(np.array(column.counts, dtype=np.float64), 0.5)
-    return np.asarray(mass / np.bincount(group, mass)[group])
 
 
 def _ridge(

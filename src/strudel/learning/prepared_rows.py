@@ -309,9 +309,9 @@ def _encode(code: TableCode, X: Any, name: str) -> Encoded:
     evidence = evidence_of_rows(columns, X, name)
     cells = np.column_stack([evidence.cells(place) for place in range(len(columns))])
     log_density = evidence.log_density()
-    for column, own in zip(code.columns, cells.T, strict=True):
-        if column.is_shared:
-            log_density += np.where(own == NONE, 0.0, np.log(column.value_share[own]))
+    for column, own in zip(columns, cells.T, strict=True):
+        if column.groups:
+            log_density += np.where(own == NONE, 0.0, np.log(column.share_of_group[own]))
     return Encoded(columns, cells, code.bits_of(cells), log_density)
 
 

@@ -1,14 +1,11 @@
-"""Coded columns: the 0/1 variables of one column of a table, and what may be said about its values.
+"""Coded columns: the 0/1 variables of one column of a table.
 
-In:  the cells of a column; rows of its variables; a value, an interval or a set, as someone gives
-     it.
-Out: which value each cell has; which value each row's bits stand for; which of its cells, and what
-     share of each, a condition holds for.
+In:  the codewords of the groups of cells of a column; rows of its variables.
+Out: which value each row's bits stand for.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -23,12 +20,7 @@ from strudel.tables.column import (
     why_not_a_column,
 )
 from strudel.tables.density import (
-    EVERYWHERE,
-    CellDistribution,
     Density,
-    Pieces,
-    density_of_points,
-    meet,
 )
 
 _BLOCK = 2**16  # rows decoded at a time
@@ -36,18 +28,17 @@ _BLOCK = 2**16  # rows decoded at a time
 
 @dataclass(frozen=True, eq=False)
 class CodedColumn(Column):
-    """One column of a table, and the 0/1 code of each of its values."""
+    """One column of a table, and the 0/1 code of each group of its cells."""
 
     start: int = field(kw_only=True)  # its variables are start, ..., stop - 1
     stop: int = field(kw_only=True)
-    codewords: ByteArray = field(kw_only=True)  # (n_values, stop - start) bits, of rare categories
-    # side by side the same
+    codewords: ByteArray = field(kw_only=True)  # (n_groups, stop - start) bits
     variable_names: tuple[str, ...] = field(kw_only=True)  # such as "smoker=yes" or "age>=40"
 
     def __post_init__(self) -> None:
         codewords = np.array(self.codewords, dtype=np.uint8)
         if codewords.ndim != 2:
-            codewords = codewords.reshape(len(self.labels), -1)
+            codewords = codewords.reshape(self.n_groups, -1)
         codewords.flags.writeable = False
         object.__setattr__(self, "codewords", codewords)
         if not self.counts:
@@ -59,95 +50,47 @@ class CodedColumn(Column):
         if problem is not None:
             raise ValueError(f"This is not a column of a table code: {problem}.")
 
-    @cached_property
-    def value_cell(self) -> AnyArray:
-        """The cell of each value, `(n_values,)`: values with one codeword are in one cell."""
-        is_new = (self.codewords[1:] != self.codewords[:-1]).any(axis=1)
-        return np.concatenate([[0], np.cumsum(is_new)])
-
-    @cached_property
-    def cell_words(self) -> ByteArray:
-        """The codeword of each cell, all distinct."""
-        return self.codewords[np.unique(self.value_cell, return_index=True)[1]]
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether rare categories share a cell."""
-        return self.kind == "category" and len(self.cell_words) < self.n_values
-
-    @property
-    def has_parts(self) -> bool:
-        """Whether a condition may hold for a part of a cell only."""
-        return self.is_numeric or self.is_shared
-
-    @cached_property
-    def cell_edges(self) -> tuple[float, ...]:
-        """Where cells meet: the edges of numbers and dates, else the first place of each cell."""
-        if self.is_numeric:
-            return self.edges
-        first = np.unique(self.value_cell, return_index=True)[1]
-        return tuple(first[1:].astype(np.float64).tolist())
-
-    @cached_property
-    def value_share(self) -> FloatArray:
-        """How probable each value is given its cell, `(n_values,)`."""
-        if not self.is_shared:
-            return np.ones(self.n_values)
-        mass = np.zeros(self.n_values)
-        for low, high in meet(self.region or EVERYWHERE, ((0.0, float(self.n_values)),)):
-            inside = slice(math.ceil(low), math.ceil(high))
-            mass[inside] = np.maximum(self.counts[inside], 0.5)
-        total = np.bincount(self.value_cell, mass)[self.value_cell]
-        return np.divide(mass, total, out=np.zeros(self.n_values), where=total > 0.0)
-
-    @cached_property
-    def cells(self) -> CellDistribution:
-        """How the values of each cell are distributed: numbers and dates, or places of categories.
-
-        Rare categories of one cell are as probable as they were frequent at fit; one that was not
-        seen counts half a row.
-        """
-        if not self.is_numeric:
-            place = np.arange(self.n_values, dtype=np.float64)
-            mass = np.maximum(np.array(self.counts, dtype=np.float64), 0.5)
-            none = Pieces(np.array([0.0, 1.0]), np.zeros(3), (1.0, 1.0))
-            density = Density(place, mass / mass.sum(), (none,), (0.0, float(place[-1])))
-            return CellDistribution(self.cell_edges, density, self.region)
-        density = self.density or density_of_points([low for low, _ in self.ranges])
-        return CellDistribution(self.edges, density, self.region)
-
     @property
     def variables(self) -> range:
         """The numbers of its variables."""
         return range(self.start, self.stop)
 
-    def nearest(self, bits: FloatArray) -> AnyArray:
-        """The value whose codeword differs from each row in the fewest known bits.
+    def bits_of(self, cells: AnyArray) -> FloatArray:
+        """The codewords of cells, NaN where one is NONE."""
+        unknown = np.full((1, self.stop - self.start), np.nan)
+        return np.asarray(np.vstack([self.codewords[self.group_of_cell], unknown])[cells])
 
-        Ties go to the cell with most rows at fit, and within it to the value with most of them.
-        NONE where bits are unknown and several cells fit equally well.
+    def nearest(self, bits: FloatArray) -> AnyArray:
+        """The group whose codeword differs from each row in the fewest known bits.
+
+        Ties go to the group with most rows at fit. NONE where bits are unknown and several groups
+        fit equally well.
         """
         known = ~np.isnan(bits)
         ones = np.where(known, bits, 0.0)
-        words = self.cell_words.astype(np.float64)
+        words = self.codewords.astype(np.float64)
         distance = ones @ (1.0 - words).T + (known - ones) @ words.T
-        order = np.argsort(-np.bincount(self.value_cell, self.counts), kind="stable")
+        order = np.argsort(-np.bincount(self.group_of_cell, self.counts), kind="stable")
         found = order[np.argmin(distance[:, order], axis=1)]
         n_nearest = (distance == distance.min(axis=1, keepdims=True)).sum(axis=1)
-        return np.where((n_nearest > 1) & ~known.all(axis=1), NONE, self.commonest[found])
+        return np.where((n_nearest > 1) & ~known.all(axis=1), NONE, found)
 
     @cached_property
-    def commonest(self) -> AnyArray:
-        """The place of the most probable value of each cell."""
-        order = np.argsort(-self.value_share, kind="stable")
-        return order[np.unique(self.value_cell[order], return_index=True)[1]]
+    def group_values(self) -> tuple[Any, ...]:
+        """What stands for each group: the median of numbers and dates, the commonest category."""
+        if self.is_numeric:
+            return self.shown.values
+        order = np.argsort(-self.share_of_group, kind="stable")
+        commonest = order[np.unique(self.group_of_cell[order], return_index=True)[1]]
+        return tuple(self.values[cell] for cell in commonest.tolist())
 
     def decoded_bits(self, bits: FloatArray) -> list[Any]:
         """The value of every row, None where it is unknown; dates as stamps."""
-        return self.decoded(self._nearest_known(bits))
+        values = (*self.group_values, None)  # NONE is the last
+        return [values[group] for group in self._nearest_known(bits).tolist()]
 
     def _nearest_known(self, bits: FloatArray) -> AnyArray:
-        """The number of the nearest value of each row, NONE where nothing is known."""
+        """The nearest group of each row, NONE where nothing is known."""
         found = [self._nearest_few(bits[at : at + _BLOCK]) for at in range(0, len(bits), _BLOCK)]
         return np.concatenate([np.zeros(0, dtype=np.int64), *found])
 
@@ -167,7 +110,7 @@ def _keys(bits: FloatArray) -> AnyArray:
 def column_to_dict(column: CodedColumn) -> dict[str, Any]:
     """A column as what JSON holds."""
     content = {field.name: getattr(column, field.name) for field in fields(column)}
-    for name in ("labels", "variable_names", "values", "edges", "counts"):
+    for name in ("labels", "variable_names", "values", "edges", "counts", "groups"):
         content[name] = list(content[name])
     content["ranges"] = [list(seen) for seen in column.ranges]
     content["codewords"] = ["".join(map(str, word)) for word in column.codewords.tolist()]
@@ -188,7 +131,7 @@ def column_from_dict(content: Mapping[str, Any]) -> CodedColumn:
             f"A column has the fields {quote(sorted(known))}, not {quote(sorted(content))}."
         )
     read = dict(content)
-    for name in ("labels", "variable_names", "values", "edges", "counts"):
+    for name in ("labels", "variable_names", "values", "edges", "counts", "groups"):
         if not isinstance(content[name], list):
             raise ValueError(f"{name!r} of a column must be a list.")
         read[name] = tuple(content[name])
@@ -210,22 +153,17 @@ def column_from_dict(content: Mapping[str, Any]) -> CodedColumn:
 
 def _why_not_a_column(column: CodedColumn) -> str | None:
     """Why the parts do not fit together, or None."""
-    n_values, width = len(column.labels), column.stop - column.start
+    width = column.stop - column.start
     reason = why_not_a_column(column)
     if reason is not None:
         return reason
     if not isinstance(column.start, int) or not isinstance(column.stop, int) or width < 1:
         return "it must have at least one variable"
-    if n_values < 1 or column.codewords.shape != (n_values, width):
-        return f"its codewords must have shape ({n_values}, {width})"
-    packed = np.packbits(column.codewords, axis=1)  # there may be thousands
-    n_cells = n_values if column.kind != "category" else int(column.value_cell[-1]) + 1
-    if np.any(column.codewords > 1) or len({word.tobytes() for word in packed}) != n_cells:
-        return "the codewords must hold only 0 and 1 and be distinct, but for categories in a row"
-    if 1 < n_cells < n_values:
-        codes = np.eye(n_cells, dtype=np.uint8), np.tri(n_cells, n_cells - 1, -1, dtype=np.uint8)
-        if not any(np.array_equal(column.cell_words, words) for words in codes):
-            return "the cells of categories that share one must be one-hot or thermometer coded"
+    if column.codewords.shape != (column.n_groups, width):
+        return f"its codewords must have shape ({column.n_groups}, {width})"
+    words = column.codewords
+    if np.any(words > 1) or len({word.tobytes() for word in words}) < len(words):
+        return "the codewords must hold only 0 and 1 and be distinct"
     names = column.variable_names
     if len(names) != width or not all(isinstance(name, str) for name in names):
         return "there must be a name for every variable"

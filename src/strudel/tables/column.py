@@ -7,6 +7,9 @@ Out: which cell every value lies in; which region of the column is meant, and th
 
 A category is a cell of its own. Numbers and dates have cells between edges; within a cell they are
 distributed as the column is everywhere, cut to the cell. A 0/1 variable is a column of two cells.
+
+Cells may be fine: neighbours are then in groups, which are what a search splits on. Of numbers and
+dates, groups are also what people see (`Column.shown`).
 """
 
 from __future__ import annotations
@@ -14,9 +17,9 @@ from __future__ import annotations
 import contextlib
 import math
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Self
 
@@ -66,6 +69,7 @@ class Column:
     zone: str | None = None  # the time zone of a datetime column
     density: Density | None = None  # number and date: how values are distributed
     region: Region = ()  # numbers and dates: where they are known to lie; () anywhere
+    groups: tuple[int, ...] = ()  # (n_cells,) the group that each cell is in; () alone in its own
 
     @property
     def n_cells(self) -> int:
@@ -96,6 +100,68 @@ class Column:
         seen = [ends for ends, n_rows in zip(self.ranges, self.counts, strict=True) if n_rows]
         lows, highs = zip(*(seen or self.ranges), strict=True)
         return min(lows), max(highs)
+
+    # Groups of cells
+
+    @cached_property
+    def group_of_cell(self) -> IntArray:
+        """The group that each cell is in, `(n_cells,)`: 0 and so on, in their order."""
+        return np.array(self.groups or range(self.n_cells), dtype=np.int32)
+
+    @cached_property
+    def first_of_group(self) -> IntArray:
+        """The first cell of each group, `(n_groups,)`."""
+        return np.flatnonzero(np.diff(self.group_of_cell, prepend=NONE)).astype(np.int32)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return len(self.first_of_group)
+
+    @cached_property
+    def share_of_group(self) -> FloatArray:
+        """How probable each cell is given its group, as far as the column alone tells it.
+
+        Categories are as probable as they were frequent at fit; one not seen counts half a row.
+        """
+        if not self.groups:
+            return np.ones(self.n_cells)
+        counts = np.array(self.counts or (0,) * self.n_cells)
+        mass = self.cells.cell_mass if self.is_numeric else np.maximum(counts, 0.5)
+        total = np.bincount(self.group_of_cell, mass)[self.group_of_cell]
+        return np.divide(mass, total, out=np.zeros(self.n_cells), where=total > 0.0)
+
+    @cached_property
+    def shown(self) -> Self:
+        """The column as people see it, in which a group of numbers or dates is one cell."""
+        if not self.is_numeric or not self.groups:
+            return self
+        counts = np.array(self.counts or (0,) * self.n_cells)
+        values, ranges = [], []
+        for cells in np.split(np.arange(self.n_cells), self.first_of_group[1:]):
+            rows = np.cumsum(counts[cells])
+            middle = (
+                int(np.searchsorted(rows, (rows[-1] + 1) // 2)) if rows[-1] else len(cells) // 2
+            )
+            values.append(self.values[cells[middle]])
+            seen = [self.ranges[cell] for cell in cells if counts[cell]] or [self.ranges[cells[0]]]
+            ranges.append((min(seen)[0], max(high for _, high in seen)))
+        edges = tuple(self.edges[first - 1] for first in self.first_of_group[1:].tolist())
+        return replace(
+            self,
+            labels=labels_of_numbers(partial(bound_text, self), values, edges, ranges),
+            values=tuple(values),
+            edges=edges,
+            ranges=tuple(ranges),
+            counts=tuple(np.add.reduceat(counts, self.first_of_group).tolist()),
+            groups=(),
+        )
+
+    @cached_property
+    def shown_of_cell(self) -> IntArray:
+        """The cell of `shown` that each cell lies in."""
+        is_fine = self.shown is not self
+        return self.group_of_cell if is_fine else np.arange(self.n_cells, dtype=np.int32)
 
     # Cells
 
@@ -286,6 +352,10 @@ def why_not_a_column(column: Column) -> str | None:
     known = tuple(value for value in known if value is not None)
     if not all(isinstance(value, types.get(column.dtype, object)) for value in known):
         return f"its values are not of type {column.dtype}"
+    group = column.groups
+    is_in_order = group[:1] == (0,) and all(b - a in (0, 1) for a, b in pairwise(group))
+    if group and (len(group) != n_cells or not is_in_order):
+        return "groups must be a number for every cell, from 0 on and no larger by more than one"
     region = column.region
     if not all(low < high for low, high in region) or not all(  # also if one is NaN
         before <= low for (_, before), (low, _) in pairwise(region)
@@ -332,6 +402,28 @@ def has_one_value_per_cell(
 ) -> bool:
     """Whether every cell starts at the only value that was seen in it."""
     return list(edges) == list(values[1:]) and all(low == high for low, high in ranges)
+
+
+def labels_of_numbers(
+    text: Callable[[float], str],
+    values: Sequence[float],
+    edges: Sequence[float],
+    ranges: Sequence[Sequence[float]],
+) -> tuple[str, ...]:
+    """What cells of numbers or dates are called: their only value, or where they lie.
+
+    Examples
+    --------
+    >>> labels_of_numbers("{:g}".format, [1, 2], [2.0], [(1, 1), (2, 2)])
+    ('1', '2')
+    >>> labels_of_numbers("{:g}".format, [1, 5], [4.0], [(0, 3), (4, 9)])
+    ('<4', '>=4')
+    """
+    if has_one_value_per_cell(values, edges, ranges):
+        return tuple(text(value) for value in values)
+    ends = [text(edge) for edge in edges]
+    inner = [f"[{a}, {b})" for a, b in pairwise(ends)]
+    return (f"<{ends[0]}", *inner, f">={ends[-1]}") if ends else ("any",)
 
 
 def _family(dtype: str) -> str:

@@ -79,7 +79,7 @@ class ColumnCode:
 def as_column_codes(columns: Iterable[Any]) -> tuple[ColumnCode, ...]:
     """Columns, or pairs of a first variable and codewords, as `ColumnCode`s."""
     return tuple(
-        ColumnCode(column.start, getattr(column, "cell_words", column.codewords))
+        ColumnCode(column.start, column.codewords)
         if hasattr(column, "codewords")
         else ColumnCode(*column)
         for column in columns

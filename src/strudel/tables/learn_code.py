@@ -11,13 +11,12 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from strudel._names import quote
-from strudel._types import ByteArray, FloatArray, IntArray
+from strudel._types import ByteArray, FloatArray
 from strudel.errors import ManyCategoriesWarning, outer_stack_level
 from strudel.tables.choose_cells import (
     ENOUGH,
@@ -30,7 +29,7 @@ from strudel.tables.choose_cells import (
     uniform_edges,
 )
 from strudel.tables.coded_column import CodedColumn
-from strudel.tables.column import BIT, KINDS, Column, has_one_value_per_cell
+from strudel.tables.column import BIT, KINDS, Column, bound_text, labels_of_numbers
 from strudel.tables.columns import (
     NUMERIC,
     RawColumn,
@@ -41,7 +40,13 @@ from strudel.tables.columns import (
     is_missing,
     number_text,
 )
-from strudel.tables.density import LARGEST, TINIEST, Density, learn_density
+from strudel.tables.density import (
+    LARGEST,
+    TINIEST,
+    Density,
+    density_of_points,
+    learn_density,
+)
 from strudel.tables.schema import Columns
 from strudel.tables.table_code import TableCode
 
@@ -179,8 +184,9 @@ def _learn_values(
         dtype=dtype,
         start=start,
         stop=start + len(names),
-        codewords=words[np.minimum(np.arange(len(values)), len(cells) - 1)],
+        codewords=words,
         variable_names=names,
+        groups=tuple(min(place, len(cells) - 1) for place in range(len(values))) if rare else (),
     )
 
 
@@ -304,12 +310,7 @@ def _learn_cells(
         (float(inside.min()), float(inside.max())) if len(inside) else (float(value),) * 2
         for value, inside in ((values[cell], finite[places == cell]) for cell in range(len(values)))
     )
-    if has_one_value_per_cell(values, edges, ranges):
-        labels = tuple(text(value) for value in values)
-    else:
-        ends = [text(edge) for edge in edges]
-        inner = [f"[{a}, {b})" for a, b in pairwise(ends)]
-        labels = (f"<{ends[0]}", *inner, f">={ends[-1]}") if ends else ("any",)
+    labels = labels_of_numbers(text, values, edges, ranges)
     if not len(finite) and not edges:
         values, labels, ranges = (None,), ("unknown",), ((0.0, 0.0),)
     words, names = _code(raw.name, labels, [f"{raw.name}>={text(edge)}" for edge in edges])
@@ -329,7 +330,9 @@ def _learn_cells(
         tuple(counts.tolist()),
         dtype,
         raw.zone,
-        _density(raw, finite, edges, is_date),
+        _density(raw, finite, edges, is_date)
+        if len(finite)
+        else density_of_points([low for low, _ in ranges]),
         start=start,
         stop=start + len(names),
         codewords=words,
@@ -337,12 +340,8 @@ def _learn_cells(
     )
 
 
-def _density(
-    raw: RawColumn, finite: FloatArray, edges: Sequence[float], is_date: bool
-) -> Density | None:
-    """How the values of a column are distributed, if any are known."""
-    if not len(finite):
-        return None
+def _density(raw: RawColumn, finite: FloatArray, edges: Sequence[float], is_date: bool) -> Density:
+    """How the known values of a column are distributed."""
     is_typed = raw.dtype in ("integer", "boolean", "date")
     is_date = is_date or raw.dtype == "duration"
     return learn_density(finite, edges, is_typed=is_typed, is_date=is_date)
@@ -460,28 +459,16 @@ def code_of_columns(columns: Columns) -> TableCode:
 
 
 def _words_of(column: Column) -> tuple[ByteArray, tuple[str, ...]]:
-    """The codeword of every cell of a column; rare categories share one, as when it was learned."""
-    name, labels = column.name, column.labels
+    """The codeword of every group of a column, and the names of its variables."""
+    name, first = column.name, column.first_of_group
     if column.kind in ("boolean", BIT):
         return np.array([[0], [1]], dtype=np.uint8), (name,)
     if column.is_numeric:
-        return _code(name, labels, [f"{name}>={label}" for label in labels[1:]])
-    group = cell_groups(column)
-    n_rare = int((group == group[-1]).sum())
-    n_rare = n_rare if n_rare > 1 else 0
-    cells = (*labels[: len(labels) - n_rare], *([f"any of {n_rare} rare values"] if n_rare else []))
-    is_ordered = column.kind == "ordinal"
-    words, names = _words_of_values(name, column.kind, cells, is_ordered=is_ordered)
-    return words[group], names
-
-
-def cell_groups(column: Column) -> IntArray:
-    """The group of each cell: rare categories, which are the last, are in one; no others are."""
-    n = column.n_cells
-    group = np.arange(n, dtype=np.int32)
-    if column.kind != "category" or n <= FEW_CATEGORIES:
-        return group
-    counts = Counter(dict(zip(range(n), column.counts, strict=True)))
-    rare = _rare_values(counts, list(range(n)), CodeOptions.max_categories)
-    first = n - len(rare)
-    return np.minimum(group, first) if rare == list(range(first, n)) else group
+        edges = (bound_text(column, column.edges[at - 1]) for at in first[1:].tolist())
+        return _code(name, column.shown.labels, [f"{name}>={edge}" for edge in edges])
+    sizes = np.bincount(column.group_of_cell)
+    groups = [
+        column.labels[at] if size == 1 else f"any of {size} rare values"
+        for at, size in zip(first.tolist(), sizes.tolist(), strict=True)
+    ]
+    return _words_of_values(name, column.kind, groups, is_ordered=column.kind == "ordinal")

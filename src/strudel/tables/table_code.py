@@ -152,8 +152,7 @@ class TableCode:
             if raw is None:
                 continue
             places = column.cells_of(raw, self.unknown)
-            words = np.vstack([column.codewords, np.full((1, column.stop - column.start), np.nan)])
-            rows[:, column.start : column.stop] = words[places]  # NONE is the last
+            rows[:, column.start : column.stop] = column.bits_of(places)
             is_unseen = (places == NONE) & ~raw.is_missing()
             if is_unseen.any() and self.unknown == "warn":
                 row = int(np.argmax(is_unseen))
@@ -176,8 +175,7 @@ class TableCode:
         """Rows of 0 and 1 from cells of the columns, NaN where one is NONE."""
         rows = np.full((len(cells), self.n_vars), np.nan)
         for column, own in zip(self.columns, cells.T, strict=True):
-            words = np.vstack([column.codewords, np.full((1, column.stop - column.start), np.nan)])
-            rows[:, column.start : column.stop] = words[own]  # NONE is the last
+            rows[:, column.start : column.stop] = column.bits_of(own)
         return rows
 
     def _warn_of_numbers_far_outside(self, columns: Sequence[RawColumn | None]) -> None:
@@ -367,6 +365,7 @@ def column_of_coded(own: CodedColumn) -> Column:
         own.counts,
         own.dtype,
         own.zone,
-        own.cells.density if own.is_numeric else None,
-        own.region if own.is_numeric else (),
+        own.density,
+        own.region,
+        own.groups,
     )

@@ -106,8 +106,9 @@ def over_columns(
         patterns = _each_a_column(model.n_vars)
     else:
         patterns = [
-            Patterns(own.variables, own.codewords.astype(np.int64), own.value_share)
-            for own in code.columns
+            Patterns(own.variables, own.codewords.astype(np.int64)[group], column.share_of_group)
+            for own, column in zip(code.columns, columns, strict=True)
+            for group in [column.group_of_cell]
         ]
         known = None if known is None else known[[own.start for own in code.columns]]
     made = fold(model.structure, log_theta, log_weight, columns, patterns)
@@ -327,10 +328,8 @@ class _Unfolding:
         self.circuit = circuit
         if code is None:
             self.codes = tuple(free_bit(var) for var in range(len(circuit.columns)))
-            self.cell_word = [np.arange(2)] * len(self.codes)
         else:
             self.codes = as_column_codes(code.columns)
-            self.cell_word = [own.value_cell for own in code.columns]
         self.vtree = vtree_of_variables(circuit.vtree, self.codes)
         self.builder = CircuitBuilder(self.vtree)
         self.words = Codewords(self.builder)
@@ -365,7 +364,7 @@ class _Unfolding:
     def _of_leaves(self, place: int, top: int) -> list[int]:
         """The nodes of the leaves of a column."""
         code, table = self.codes[place], self.circuit.leaf_table(place)
-        first = np.flatnonzero(np.diff(self.cell_word[place], prepend=-1))
+        first = self.circuit.columns[place].first_of_group
         logs = np.logaddexp.reduceat(table, first, axis=1)  # (n_leaves, n_words, k)
         words = [dict(enumerate(word, code.start)) for word in code.codewords.tolist()]
         made = []
