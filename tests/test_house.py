@@ -63,14 +63,21 @@ def test_a_wrong_name_is_told_where_it_is_or_what_is_meant():
     assert not hasattr(strudel, "__wrapped__")
 
 
-def test_the_import_is_quick_and_loads_nothing_heavy():
-    code = "import sys, strudel, strudel.models; print(*sys.modules)"
+LATE = {"numba", "sklearn", "scipy", "pandas", "narwhals", "matplotlib", "torch", "rich"}
+FIT = "Strudel(n_components=1, max_splits=0).fit([[0, 1], [1, 0], [1, 1]]).predict_proba([[0, 1]])"
+
+
+@pytest.mark.parametrize(
+    ("code", "late"),
+    [
+        ("import strudel, strudel.models", LATE | {"numpy"}),
+        ("from strudel import Strudel", LATE),
+        ("from strudel import StrudelClassifier, StrudelRegressor, load", {"sklearn", "pandas"}),
+        ("from strudel.models import LogisticCircuit, StrudelImputer", {"sklearn", "pandas"}),
+        (f"from strudel import Strudel; {FIT}", {"sklearn", "pandas", "matplotlib", "torch"}),
+    ],
+)
+def test_an_import_loads_nothing_that_takes_long(code, late):
+    code += "\nimport sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not set(done.stdout.split()) & {
-        "numba",
-        "numpy",
-        "sklearn",
-        "matplotlib",
-        "pandas",
-        "torch",
-    }
+    assert not set(done.stdout.split()) & late

@@ -169,6 +169,21 @@ def generator_from(random_state: RandomState) -> np.random.Generator:
     return np.random.default_rng(random_state)
 
 
+def random_state_from(random_state: Any) -> np.random.RandomState:
+    """The `RandomState` itself, or one from a seed, or NumPy's own for None, as in scikit-learn."""
+    check_seed("random_state", random_state)
+    if random_state is None or random_state is np.random:
+        return np.random.mtrand._rand
+    if isinstance(random_state, np.random.RandomState):
+        return random_state
+    return np.random.RandomState(random_state)
+
+
+def seed_from(random_state: Any) -> int:
+    """A seed, drawn from a `random_state`."""
+    return int(random_state_from(random_state).randint(2**31))
+
+
 def check_limits(max_seconds: float | None, max_nodes: int | None) -> tuple[float, float]:
     """The limits of a search; infinite for None."""
     limits = []

@@ -96,16 +96,6 @@ def by_block(*rows: str, example: Callable[[Any, Any], Any] = unknown_row) -> Ca
     return decorate
 
 
-def lazy_as_it_is(method: F) -> F:
-    """A method that scikit-learn wraps for `set_output`, without that for lazy tables."""
-
-    @functools.wraps(method)
-    def call(self: Any, X: Any) -> Any:
-        return (method.__wrapped__ if is_lazy(X) else method)(self, X)  # type: ignore[attr-defined]
-
-    return call  # type: ignore[return-value]
-
-
 def _ask_blocks(
     query: Callable[..., Any],
     others: dict[str, Any],

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from strudel._estimator import not_fitted
 from strudel._version import __version__
 from strudel.errors import ChangedFileError, FileFormatError
 from strudel.io.archive import Archive, expect, write_archive
@@ -75,9 +76,8 @@ def save(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     if kind in ESTIMATORS:
-        from sklearn.utils.validation import check_is_fitted
-
-        check_is_fitted(model, "predictor_" if kind in PREDICTORS else "circuit_")
+        if not hasattr(model, "predictor_" if kind in PREDICTORS else "circuit_"):
+            raise not_fitted(model)
         facts["data"] = getattr(model, "data_", None)
     try:
         root = state.plain(model)["$object"]

@@ -38,8 +38,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import log_softmax, logsumexp, softmax
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from strudel._compiling import NO_LIMIT, Clock
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
@@ -425,6 +423,9 @@ class LogisticFit:
             held, rows = held[some], rows.take(some)
         scaled = table / np.sqrt(penalty * strengths)
         weight = rows.weight * min(1.0, HEAVIEST / float(rows.weight.sum()))
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
         model = LogisticRegression(C=1.0, max_iter=500, tol=TOLERANCE)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # it is good enough even so

@@ -28,8 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, Ridge
 
 from strudel._numba import kernel, lowest_bit
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
@@ -77,6 +75,8 @@ class SquaredLoss:
         self, features: Any, target: FloatArray, weight: FloatArray, alpha: float, tolerance: float
     ) -> LinearFit:
         """Ridge regression by conjugate gradients."""
+        from sklearn.linear_model import Ridge
+
         model = Ridge(alpha, solver="sparse_cg", tol=tolerance)
         model.fit(features, target[:, 0], sample_weight=weight)
         return LinearFit(model.coef_.reshape(-1, 1), np.array([float(model.intercept_)]))
@@ -117,6 +117,9 @@ class LogLoss:
         if not 0.0 < ones < weight.sum():  # a fold without the only row of a class
             odds = (ones + 0.5) / (weight.sum() - ones + 0.5)
             return LinearFit(np.zeros((features.shape[1], 1)), np.array([np.log(odds)]))
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
         model = LogisticRegression(C=1.0 / alpha, tol=tolerance, max_iter=2000)
         with warnings.catch_warnings():
             if tolerance == EXACT:  # lbfgs cannot always reach it: then it has converged

@@ -16,8 +16,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
+from strudel._estimator import Options
 from strudel._names import close_names, did_you_mean
 from strudel.data.argument_checks import check_choice, check_count, check_size, shown
 from strudel.tables.column_codes import as_column_codes
@@ -26,43 +27,14 @@ from strudel.trees.vtree_learning import VtreeMethod, check_method
 
 
 @dataclass(kw_only=True)
-class Options:
-    """Options as attributes. `GridSearchCV` reaches them as ``search__copies``."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options by name; with `deep` those of objects inside also."""
-        params: dict[str, Any] = {}
-        for field in fields(self):
-            value = params[field.name] = getattr(self, field.name)
-            if deep and isinstance(value, Options):
-                params |= {f"{field.name}__{key}": one for key, one in value.get_params().items()}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set options by name; ``learnpsdd__copies`` sets one of an object inside."""
-        for key, value in params.items():
-            name, _, inner = key.partition("__")
-            known = [field.name for field in fields(self)]
-            if name not in known:
-                raise ValueError(
-                    f"{type(self).__name__} has no option {name!r}. {did_you_mean(name, known)}"
-                )
-            held = getattr(self, name)
-            if not inner:
-                setattr(self, name, value)
-            elif isinstance(held, Options):
-                held.set_params(**{inner: value})
-            else:
-                raise ValueError(
-                    f"{key} cannot be set, because {name} is {held!r}: give an object as {name}."
-                )
-        return self
+class CheckedOptions(Options):
+    """Options of a search or a method."""
 
     def check(self) -> None:
         """Refuse values that no option of this kind may have."""
 
 
-Kind = TypeVar("Kind", bound=Options)
+Kind = TypeVar("Kind", bound=CheckedOptions)
 
 
 def named_options(name: str, value: Any, kinds: Mapping[str, type[Kind]]) -> Kind:
@@ -93,7 +65,7 @@ CircuitSmoothing = Literal["uniform", "hierarchical"]
 
 
 @dataclass(kw_only=True)
-class Search(Options):
+class Search(CheckedOptions):
     """What all searches share.
 
     Parameters
@@ -356,7 +328,7 @@ MixtureSmoothing = Literal["uniform", "single"]
 
 
 @dataclass(kw_only=True)
-class Method(Options):
+class Method(CheckedOptions):
     """A way to train a mixture."""
 
     MOST: ClassVar[int] = 3200  # components in all, unless more are asked for

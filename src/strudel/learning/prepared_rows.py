@@ -117,7 +117,7 @@ class Prepared:
     start: BitCircuit | None = None  # where a constraint or an earlier fit makes the search start
     last: BitMixture | None = None  # the model of an earlier fit, if there is one
     columns: Sequence[Any] | None = None  # whose codes are respected
-    features: Any = None  # a table with the names or the number of the columns
+    features: tuple[Any, int] = (None, 0)  # the names, if there are any, and number of columns
     encoder: TableEncoder | None = None
     table: Table | None = None  # None if nobody asks for what is learned in columns
     data: dict[str, Any] = field(default_factory=dict)  # of the table, for provenance
@@ -286,7 +286,9 @@ def prepare_rows(given: FitInput, search: SearchOptions) -> Prepared:
     return replace(
         rows,
         log_density=_mean_densities(encoded, encoded_valid, whole_weight, held),
-        features=X if hasattr(X, "columns") else table,
+        features=(text_names(X), table.shape[1])
+        if encoder is None
+        else (getattr(encoder, "feature_names_in_", None), encoder.n_features_in_),
         encoder=encoder,
         table=Table(columns, cells, whole_weight, is_held_out),
         data=_describe(table),

@@ -8,11 +8,8 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state, compute_sample_weight
-from sklearn.utils.validation import check_is_fitted
 
+from strudel._estimator import Classifier, clone
 from strudel._names import did_you_mean
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
@@ -23,6 +20,7 @@ from strudel.data.argument_checks import (
     check_count,
     check_fits,
     check_size,
+    seed_from,
 )
 from strudel.data.lazy import by_block
 from strudel.data.validation import check_sample_weight
@@ -42,7 +40,7 @@ from strudel.learning.class_models import (
 from strudel.learning.options import METHODS as MIXTURE_METHODS
 from strudel.learning.options import Method
 from strudel.learning.progress import Reporter
-from strudel.models.base import as_labels, keep_columns
+from strudel.models.base import as_labels
 from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.queries.likelihood import joint_logs
 from strudel.tables.column_codes import as_column_codes
@@ -99,7 +97,7 @@ STRENGTHS_OF_TABLES = (1.0, 3.0, 10.0, 30.0, 100.0)
 
 
 @dataclass(eq=False, repr=False)
-class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class StrudelClassifier(StrudelOptions, Classifier):
     """A classifier that also models its inputs, so that some of them may be missing.
 
     Every class has a mixture of circuits, all on one structure; or one mixture describes inputs and
@@ -220,7 +218,7 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
             table, labels = table.take(weight > 0.0), labels[weight > 0.0]
             weight = weight[weight > 0.0]
         if self.class_weight is not None:
-            weight = weight * compute_sample_weight(self._class_weight(labels, weight), labels)
+            weight = weight * self._class_weights(labels, weight)
         classes, label = np.unique(labels, return_inverse=True)
         learner = self._learner()
         if learner is not None:
@@ -232,8 +230,7 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
         if self.max_splits is not None:
             check_fits("max_splits", int(self.max_splits), BYTES_OF_A_SPLIT)
         numbers: IntArray = label.astype(np.int32)
-        random_state = check_random_state(self.random_state)
-        seed = int(random_state.randint(2**31))
+        seed = seed_from(self.random_state)
 
         def rows_of(encoder: TableEncoder | None) -> ClassRows:
             if encoder is None:
@@ -254,13 +251,12 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
             strengths = chosen.class_pseudocount, chosen.pseudocount
             fit = Structures(complete_rows(rows, rng)).fit(chosen.setting, rng)
             model = fit.refined(rows, *strengths).model(*strengths)
-        keep_features(self, X, rows.X.shape[1])
-        keep_columns(self, encoder)
-        names = getattr(self, "feature_names_in_", None)
+        names = text_names(X)
+        keep_features(self, names, rows.X.shape[1] if encoder is None else encoder.n_features_in_)
         if encoder is not None:
             code = encoder.code_
         elif names is not None:
-            code = code_of_bits(names.tolist(), "pandas")
+            code = code_of_bits(names, "pandas")
         else:
             code = code_of_bits([f"x{v}" for v in range(self.n_features_in_)], "numpy")
         self.classes_: AnyArray = classes
@@ -305,7 +301,7 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
         columns = learner.circuit_.columns
         own = [classes.tolist()[int(text)] for text in columns[-1].values]
         of_class = class_column(own, name, columns.names[:-1])
-        keep_features(self, X, len(table.columns))
+        keep_features(self, text_names(X), len(table.columns))
         self.classes_ = classes
         self.target_name_ = name
         self.circuit_ = learner.circuit_.with_columns(
@@ -316,13 +312,13 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
         self.trials_ = []
         return self
 
-    def _class_weight(self, labels: AnyArray, weight: FloatArray) -> dict[Any, float]:
-        """The weight of every class."""
-        classes = np.unique(labels)
+    def _class_weights(self, labels: AnyArray, weight: FloatArray) -> FloatArray:
+        """How much each row counts for its class."""
+        classes, label = np.unique(labels, return_inverse=True)
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            totals = [float(weight[labels == c].sum()) for c in classes]
-            even = sum(totals) / len(classes)
-            return {c: even / total for c, total in zip(classes.tolist(), totals, strict=True)}
+            totals = np.array([weight[label == c].sum() for c in range(len(classes))])
+            of_class: FloatArray = (totals.sum() / len(classes)) / totals
+            return of_class[label]
         if not isinstance(self.class_weight, dict):
             raise ValueError(
                 "class_weight must be None, 'balanced' or a dict of a weight for every class, but "
@@ -337,7 +333,7 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
                 )
             if not (np.isfinite(value) and value > 0.0):
                 raise ValueError(f"class_weight must be positive, but is {value!r} for {name!r}.")
-        return {c: float(self.class_weight.get(c, 1.0)) for c in known}
+        return np.array([float(self.class_weight.get(c, 1.0)) for c in known])[label]
 
     def _choose(
         self, table: InputTable, label: IntArray, encoded: Any, seed: int
@@ -413,11 +409,11 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
 
     def _joint_logs(self, X: Any) -> FloatArray:
         """Log-probability of what is known of each row together with each class."""
-        check_is_fitted(self, "circuit_")
-        columns = self.circuit_.columns
+        circuit = self._fitted()
+        columns = circuit.columns
         evidence = evidence_like(self, columns.some(slice(-1)), X).among(columns)
         with use_threads(self.n_jobs):
-            logs = joint_logs(self.circuit_, evidence, len(columns) - 1)
+            logs = joint_logs(circuit, evidence, len(columns) - 1)
         return logs[:, np.array([columns[-1].place_of(name) for name in self.classes_.tolist()])]
 
     def explore(
@@ -452,15 +448,6 @@ class StrudelClassifier(StrudelOptions, ClassifierMixin, BaseEstimator):  # type
         """The most probable class `(n_rows,)`, given what is known of each row."""
         place = self.predict_log_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[place])
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The accuracy: the share of rows whose most probable class is the true one.
-
-        For lazy rows, only the classes are loaded.
-        """
-        return float(
-            accuracy_score(np.asarray(y), np.asarray(self.predict(X)), sample_weight=sample_weight)
-        )
 
     def _check_options(self) -> None:
         """Refuse options that make no sense."""

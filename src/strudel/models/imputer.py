@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
+from strudel._estimator import Transformer, as_set, clone
 from strudel._numba import use_threads
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
@@ -21,9 +19,10 @@ from strudel.data.argument_checks import (
     check_common_options,
     check_count,
     generator_from,
+    seed_from,
     shown,
 )
-from strudel.data.lazy import is_lazy, lazy_as_it_is
+from strudel.data.lazy import is_lazy
 from strudel.data.validation import as_frame, check_evidence, check_shared_names
 from strudel.errors import LeftEmptyWarning, outer_stack_level
 from strudel.learning.bits.circuit import BitCircuit
@@ -60,7 +59,7 @@ MOST_COMPONENTS = 100  # of one run
 
 
 @dataclass(eq=False, repr=False)
-class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class StrudelImputer(StrudelOptions, Transformer):
     """Fills unknown values with a density model, given all known values of a row.
 
     Parameters
@@ -144,10 +143,10 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
             return self
         whole, learner = self._learn(X, sample_weight)
         self.circuit_ = learner.circuit_
-        keep_features(self, X, learner.n_features_in_)
+        keep_features(self, text_names(X), learner.n_features_in_)
         self.regressions_: FillRegressions | None = None
         if not self.circuit_.columns.are_bits and self.strategy == "auto":
-            rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+            rng = np.random.default_rng(seed_from(self.random_state))
             with use_threads(self.n_jobs):
                 self.regressions_ = learn_fill_regressions(self.circuit_, whole, sample_weight, rng)
         return self
@@ -169,7 +168,8 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
             X = _model_columns(X, dict.fromkeys((*shared, *columns.names)))
         else:
             columns.match(read_columns(dense(X)))  # refuses another number of columns
-        keep_features(self, X, len(columns) + (0 if names is not None else len(columns.left_out)))
+        n_left_out = 0 if names is not None else len(columns.left_out)
+        keep_features(self, text_names(X), len(columns) + n_left_out)
         self.circuit_ = circuit
         self.regressions_ = None
 
@@ -178,7 +178,7 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
         own = getattr(self.estimator, "columns", None)
         table = look_at_table(X, own if self.columns is None else self.columns)
         encoder = table.encoders[0]
-        seed = int(check_random_state(self.random_state).randint(2**31))
+        seed = seed_from(self.random_state)
         if self.estimator is None:
             own = {"random_state": seed, "n_jobs": self.n_jobs}
             estimator = self._default(table).set_params(**self.given_options() | own)
@@ -209,6 +209,7 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
         n_runs = 4 if np.isnan(table.evidence).any() else 32
         return Strudel(size, method=EM(n_runs=n_runs), max_splits=0, validation_fraction=0.05)
 
+    @as_set
     def transform(self, X: Any) -> Any:
         """The table with all unknown values filled; known ones stay as they are.
 
@@ -245,11 +246,10 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
         return self._filled_tables(X, int(n_imputations), "sample")
 
     def _filled_tables(self, X: Any, n: int, strategy: str) -> list[Any]:
-        check_is_fitted(self, "circuit_")
-        is_drawn = strategy == "sample"
-        seed = int(check_random_state(self.random_state).randint(2**31)) if is_drawn else None
+        columns = self._fitted().columns
+        seed = seed_from(self.random_state) if strategy == "sample" else None
         if is_lazy(X) and hasattr(X, "columns"):
-            X = with_room(X, possible_row(self, X), self.circuit_.columns, strategy)
+            X = with_room(X, possible_row(self, X), columns, strategy)
         return self._tables(X, n, strategy, seed)
 
     @lazily("X")
@@ -293,10 +293,6 @@ class StrudelImputer(StrudelOptions, OneToOneFeatureMixin, TransformerMixin, Bas
             else:
                 values = _values_of_states(circuit, evidence, n, rng)
         return [fill_columns(X, columns, own, empty) for own in values]
-
-
-# `set_output` would load lazy tables, which are of the kind that was given.
-StrudelImputer.transform = lazy_as_it_is(StrudelImputer.transform)  # type: ignore[method-assign]
 
 
 def _filled_bits(

@@ -12,11 +12,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from strudel._estimator import Classifier, Estimator, Regressor, not_fitted
 from strudel._names import names_of
 from strudel._numba import use_threads
 from strudel._types import AnyArray, ByteArray, FloatArray
@@ -24,7 +22,12 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.predictor import PredictorCircuit, even_structure
 from strudel.circuits.properties import why_no_deterministic_components
-from strudel.data.argument_checks import check_common_options, check_count, check_size
+from strudel.data.argument_checks import (
+    check_common_options,
+    check_count,
+    check_size,
+    random_state_from,
+)
 from strudel.data.bits import pack_columns
 from strudel.data.lazy import by_block as by_block_like
 from strudel.data.validation import check_binary, check_sample_weight
@@ -54,7 +57,7 @@ by_block = partial(by_block_like, example=lambda self, table: possible_row(self.
 
 
 @dataclass(eq=False, repr=False)
-class FlowPredictor(BaseEstimator):  # type: ignore[misc]
+class FlowPredictor(Estimator):
     """A linear model of the edges that rows take through a circuit."""
 
     _loss: ClassVar[Loss]
@@ -105,7 +108,7 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
             valid_table, _ = check_binary(X_valid, n_vars=table.shape[1], name="X_valid")
             values = self._target_values(y_valid, "y_valid", len(valid_table))
             valid = Rows(valid_table, self._columns(values, classes), np.ones(len(values)))
-        random_state = check_random_state(self.random_state)
+        random_state = random_state_from(self.random_state)
         if valid is None and self.validation_fraction is not None:
             train, valid = self._hold_out(everything, random_state)
         given = None if self.density is None else circuit_of(self.density)
@@ -219,7 +222,8 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         return None if names is None else tuple(names)
 
     def _output(self, X: Any) -> FloatArray:
-        check_is_fitted(self, "predictor_")
+        if not hasattr(self, "predictor_"):
+            raise not_fitted(self)
         return self.predictor_.evaluate(check_rows(self, X, reset=False))
 
     def __sklearn_tags__(self) -> Any:
@@ -262,7 +266,7 @@ def _check_density(density: Circuit, table: ByteArray, names: tuple[str, ...] | 
         )
 
 
-class RegressionCircuit(RegressorMixin, FlowPredictor):  # type: ignore[misc]
+class RegressionCircuit(FlowPredictor, Regressor):
     """A regression on the edges that a row takes through a circuit.
 
     The predictor has the vtree of a density model, so `expected_prediction` is exact: what it would
@@ -344,7 +348,7 @@ class RegressionCircuit(RegressorMixin, FlowPredictor):  # type: ignore[misc]
         return target
 
 
-class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
+class LogisticCircuit(FlowPredictor, Classifier):
     """A classifier by logistic regression on the edges that a row takes through a circuit.
 
     The classifier has the vtree of a density model, so the expectation of its log-odds under that

@@ -16,13 +16,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
+from strudel._estimator import Regressor, clone
 from strudel._names import quote
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray
+from strudel.data.argument_checks import seed_from
 from strudel.learning.fill_in import (
     FillRegressions,
     TargetErrors,
@@ -30,7 +29,7 @@ from strudel.learning.fill_in import (
     learn_fill_regressions,
 )
 from strudel.learning.options import EM
-from strudel.models.base import NotebookSummary, as_target
+from strudel.models.base import as_target
 from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.queries.cells import cell_probabilities
 from strudel.queries.column_posterior import check_shares
@@ -44,7 +43,7 @@ MOST_COMPONENTS = 40
 
 
 @dataclass(eq=False, repr=False)
-class StrudelRegressor(StrudelOptions, NotebookSummary, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class StrudelRegressor(StrudelOptions, Regressor):
     """Predicts a number from a table with any gaps: exact means, quantiles and intervals.
 
     Parameters
@@ -101,7 +100,6 @@ class StrudelRegressor(StrudelOptions, NotebookSummary, RegressorMixin, BaseEsti
         text_names(X)  # refuses what are no names, before anything is learned
         table = read_columns(dense(X))
         target = _numbers(as_target(y, self))
-        assert_all_finite(target, input_name="y")
         if len(target) != table.n_rows:
             raise ValueError(f"X has {table.n_rows} rows, but y has {len(target)}.")
         name = self._target_name(y, table)
@@ -109,13 +107,13 @@ class StrudelRegressor(StrudelOptions, NotebookSummary, RegressorMixin, BaseEsti
         columns = (*table.columns, RawColumn(name, dtype, target.astype(np.float64)))
         encoder = new_encoder(self.columns)
         encoder.kinds = {name: "number"} | (encoder.kinds or {})
-        seed = int(check_random_state(self.random_state).randint(2**31))
+        seed = seed_from(self.random_state)
         learner = clone(self.estimator) if self.estimator is not None else self._default(table)
         own = {"columns": encoder, "random_state": seed, "n_jobs": self.n_jobs}
         learner.set_params(**self.given_options() | own)
         whole = replace(table, columns=columns)
         learner.fit(whole, sample_weight=sample_weight)
-        keep_features(self, X, len(table.columns))
+        keep_features(self, text_names(X), len(table.columns))
         self.target_name_ = name
         if len(learner.circuit_.columns) == 1:
             raise ValueError(
@@ -153,8 +151,7 @@ class StrudelRegressor(StrudelOptions, NotebookSummary, RegressorMixin, BaseEsti
 
     def _predicted(self, X: Any) -> _Predicted:
         """What the model and the regressions say about the target of each row."""
-        check_is_fitted(self, "circuit_")
-        circuit = self.circuit_
+        circuit = self._fitted()
         columns, last = circuit.columns, len(circuit.columns) - 1
         evidence = evidence_like(self, columns.some(slice(last)), X).among(columns)
         asked = [last] if self.regressions_ is None else range(last + 1)
@@ -221,13 +218,17 @@ class _Predicted:
 
 def _numbers(target: AnyArray) -> AnyArray:
     """The targets as numbers; refuses text, and dates, which would become nanoseconds."""
+    from sklearn.utils.validation import assert_all_finite
+
     kind = target.dtype.kind
-    if kind in "biuf":
-        return target
-    with suppress(ValueError, TypeError):
-        if kind not in "mM":
-            return target.astype(np.float64)
-    raise ValueError(
-        f"y must hold numbers, but holds {'dates' if kind in 'mM' else 'text'} or other values. "
-        "StrudelClassifier predicts classes."
-    )
+    numbers = target if kind in "biuf" else None
+    if kind not in "biufmM":
+        with suppress(ValueError, TypeError):
+            numbers = target.astype(np.float64)
+    if numbers is None:
+        raise ValueError(
+            f"y must hold numbers, but holds {'dates' if kind in 'mM' else 'text'} or other "
+            "values. StrudelClassifier predicts classes."
+        )
+    assert_all_finite(numbers, input_name="y")
+    return numbers

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from strudel import queries
+from strudel._names import quote
+from strudel._numba import use_threads
 from strudel._torch import find_device, need_torch
 from strudel._types import FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
-from strudel.data.argument_checks import check_choice, check_common_options, check_count
-from strudel.errors import InterruptedWarning
+from strudel.data.argument_checks import (
+    check_choice,
+    check_common_options,
+    check_count,
+    random_state_from,
+)
+from strudel.data.lazy import is_lazy
+from strudel.errors import InterruptedWarning, MisfitWarning, outer_stack_level
 from strudel.learning.bits.circuit import BitCircuit
 from strudel.learning.bits.mixture import BitMixture
-from strudel.learning.fit import SampledRows, fit_circuit, fit_mixture
+from strudel.learning.fit import Fitted, SampledRows, fit_circuit, fit_mixture
 from strudel.learning.learn_mixture import STRUCTURE_SHARE, MixtureTask
 from strudel.learning.options import (
     ACCURATE,
@@ -38,14 +49,15 @@ from strudel.learning.options import (
     named_options,
     with_preset,
 )
-from strudel.learning.prepared_rows import FitInput, check_vtree
+from strudel.learning.prepared_rows import FitInput, LogLikelihoods, check_vtree
 from strudel.learning.progress import BestSoFar, Callback, History, Reporter, kept_in, model_in
-from strudel.models.base import DensityEstimator, QueryMethods
+from strudel.models.base import QueryMethods, check_features
 from strudel.queries.by_block import lazily
 from strudel.queries.cells import posterior_of_components
 from strudel.queries.event_probability import responsibilities
 from strudel.queries.given import circuit_of, raise_if_impossible
-from strudel.tables.encoder import evidence_like
+from strudel.queries.pair_check import Check, check_cells, most_rows
+from strudel.tables.encoder import evidence_like, keep_features, names_to_match, text_names
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -73,25 +85,39 @@ class StrudelOptions(QueryMethods):
     verbose: Any = "auto"
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.columns is None
         tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
         return tags
 
+    def set_params(self, **params: Any) -> Self:
+        """Set options; ``search__copies`` also works if `search` is a name.
+
+        Parameters
+        ----------
+        **params : dict
+            Options by name; those of a search or method after two underscores.
+        """
+        for option, kinds in (("search", SEARCHES), ("method", METHODS)):
+            value = params.get(option, getattr(self, option, None))
+            is_name = isinstance(value, str) and value in kinds
+            if is_name and any(key.startswith(f"{option}__") for key in params):
+                params[option] = named_options(option, value, kinds)
+        return super().set_params(**params)
+
     def given_options(self) -> dict[str, Any]:
         """The options of `Strudel` that do not have their defaults."""
-        own = {field.name: getattr(self, field.name) for field in fields(StrudelOptions)}
-        default = vars(StrudelOptions())
-        return {
-            name: value
-            for name, value in own.items()
-            if value is not default[name]
-            and not (isinstance(value, str) and value == default[name])
-        }
+        given = {}
+        for name, default in vars(StrudelOptions()).items():
+            value = getattr(self, name)
+            is_plain = isinstance(value, str | float)  # of which a worker has a copy of its own
+            if value is not default and not (is_plain and value == default):
+                given[name] = value
+        return given
 
 
 @dataclass(eq=False, repr=False)
-class Strudel(StrudelOptions, DensityEstimator):
+class Strudel(StrudelOptions):
     """A structured-decomposable circuit, or a mixture of them on one structure, of any table.
 
     Parameters
@@ -215,6 +241,8 @@ class Strudel(StrudelOptions, DensityEstimator):
     Circuit(n_components=1, n_columns=6, ...)
     """
 
+    SKLEARN = ("DensityMixin",)
+
     n_components: Any = "auto"
 
     def fit(
@@ -270,15 +298,89 @@ class Strudel(StrudelOptions, DensityEstimator):
         if self.preset is not None:
             check_choice("preset", self.preset, tuple(PRESETS))
         last = self._last(warm_start)
-        learn = self._fit_circuit if self.is_single else self._fit_mixture
+        kinds = (BitCircuit,) if self.is_single else (BitCircuit, BitMixture)
         given = self._fit_input(X, y, X_valid, sample_weight, last)
         if save_to is None:
-            return learn(given, callback)
-        keeper = BestSoFar(save_to, (BitCircuit,) if self.is_single else (BitCircuit, BitMixture))
+            return self._learn(given, callback)
+        keeper = BestSoFar(save_to, kinds)
         with kept_in(keeper):
-            learn(given, callback)
+            self._learn(given, callback)
         keeper.write(self.circuit_)
         return self
+
+    def _fit_input(
+        self, X: Any, y: Any, X_valid: Any, sample_weight: Any, last: Circuit | None
+    ) -> FitInput:
+        """What `fit` was given, after a look at the names of the columns."""
+        if not is_lazy(X):
+            names = text_names(X)  # refuses what are no names
+            valid_names = None if is_lazy(X_valid) else text_names(X_valid)
+            if names and valid_names and names != valid_names:
+                raise ValueError(
+                    "X_valid must have the columns of X in the same order, but their feature names "
+                    f"differ: {quote(valid_names)} are not {quote(names)}."
+                )
+        return FitInput(
+            X,
+            y,
+            X_valid,
+            sample_weight,
+            self,
+            random_state_from(self.random_state),
+            last,
+            check_features=partial(check_features, self),
+        )
+
+    def _learn(self, given: FitInput, callback: Callback | None) -> Strudel:
+        """Learn, keep what was learned, and compare it with the rows."""
+        learn = self._learn_circuit if self.is_single else self._learn_mixture
+        with Reporter(callback, self.verbose) as report:
+            fitted = learn(given, report)
+        rows = fitted.rows
+        keep_features(self, *rows.features)
+        self.circuit_ = fitted.circuit
+        self.history_: Any = fitted.history
+        self.chosen_ = fitted.chosen
+        self.trials_ = fitted.trials
+        self.data_ = rows.data
+        (train, valid), (more, more_valid) = fitted.log_likelihoods, rows.log_density
+        self.log_likelihoods_ = LogLikelihoods(train + more, valid + more_valid)
+        self.held_out_rows_ = rows.held_out
+        history = fitted.history
+        if history.stopped_because == "interrupted":
+            after = f" after {len(history) - 1} splits" if isinstance(history, History) else ""
+            warnings.warn(
+                f"Learning was interrupted{after}; the best model so far was kept.",
+                InterruptedWarning,
+                stacklevel=outer_stack_level(),
+            )
+        assert rows.table is not None
+        some = rows.table.some(most_rows(len(rows.table.columns)))
+        with use_threads(self.n_jobs):
+            self.check_: Check = check_cells(self.circuit_, *some)
+        sentences = self.check_.sentences()
+        if sentences:
+            more_pairs = f", and {len(sentences) - 1} more pairs are lost" * (len(sentences) > 1)
+            said = sentences[0][0].upper() + sentences[0][1:]
+            warnings.warn(
+                MisfitWarning(f"{said}{more_pairs}.", "See model.check_."),
+                stacklevel=outer_stack_level(),
+            )
+        return self
+
+    def _learn_circuit(self, given: FitInput, report: Reporter) -> Fitted:
+        """One circuit."""
+        search, sampled_rows = self._circuit_options()
+        is_own = given.last is not None and given.last is getattr(self, "circuit_", None)
+        # A circuit from a file may have been learned under anything.
+        before = getattr(self, "_constraint_of_circuit", False)
+        given = replace(given, is_restricted=is_own and _is_same(self.constraint, before))
+        fitted = fit_circuit(given, search, sampled_rows, report)
+        self._constraint_of_circuit = self.constraint
+        history, earlier = fitted.history, getattr(self, "history_", None)
+        if is_own and isinstance(history, History) and isinstance(earlier, History):
+            return replace(fitted, history=history.after(earlier))
+        return fitted
 
     def _last(self, warm_start: Any) -> Circuit | None:
         """The model to continue from, if there is one."""
@@ -328,24 +430,6 @@ class Strudel(StrudelOptions, DensityEstimator):
         check_count("n_components", self.n_components)
         return bool(self.n_components == 1)
 
-    def _fit_circuit(self, given: FitInput, callback: Callback | None) -> Strudel:
-        """Learn one circuit."""
-        search, sampled_rows = self._circuit_options()
-        is_own = given.last is not None and given.last is getattr(self, "circuit_", None)
-        # A circuit from a file may have been learned under anything.
-        before = getattr(self, "_constraint_of_circuit", False)
-        given = replace(given, is_restricted=is_own and _is_same(self.constraint, before))
-        with Reporter(callback, self.verbose) as report:
-            fitted = fit_circuit(given, search, sampled_rows, report)
-        earlier = getattr(self, "history_", None)
-        self._keep(fitted)
-        if is_own and isinstance(earlier, History):
-            self.history_ = self.history_.after(earlier)
-        self._constraint_of_circuit = self.constraint
-        if fitted.history.stopped_because == "interrupted":
-            _warn_of_interrupt(f"Learning was interrupted after {len(fitted.history) - 1} splits")
-        return self._check_fit(fitted.rows)
-
     def _circuit_options(self) -> tuple[SearchOptions, SampledRows]:
         """The options of one search, and how many rows to sample, as the preset completes them."""
         named_options("method", self.method, METHODS)  # one component is trained by counting
@@ -372,18 +456,13 @@ class Strudel(StrudelOptions, DensityEstimator):
             sampled_rows,
         )
 
-    def _fit_mixture(self, given: FitInput, callback: Callback | None) -> Strudel:
-        """Learn a mixture."""
+    def _learn_mixture(self, given: FitInput, report: Reporter) -> Fitted:
+        """A mixture."""
         has_valid = given.X_valid is not None or self.validation_fraction is not None
         task = self._task(has_valid)
         if task.search.search.structure_rows is not None:
             raise ValueError("structure_rows is for single circuits: leave it out for a mixture.")
-        with Reporter(callback, self.verbose) as report:
-            fitted = fit_mixture(given, task, report)
-        self._keep(fitted)
-        if self.history_.stopped_because == "interrupted":
-            _warn_of_interrupt("Learning was interrupted")
-        return self._check_fit(fitted.rows)
+        return fit_mixture(given, task, report)
 
     def _task(self, has_valid: bool) -> MixtureTask:
         """What is asked for, checked."""
@@ -481,6 +560,32 @@ class Strudel(StrudelOptions, DensityEstimator):
             max_seconds=None if self.max_seconds is None else STRUCTURE_SHARE * self.max_seconds,
         )
 
+    def score_samples(self, X: Any) -> FloatArray:
+        """Log-likelihood of the known values of every row; unknown ones (NaN) are summed out."""
+        circuit = self._fitted()
+        if circuit.columns.are_bits and not is_lazy(X):
+            names_to_match(self, X)  # warns if only one of them has names
+        return queries.observed_log_likelihood(circuit, X)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of the rows, in nats; for lazy rows, block by block."""
+        log_p = self.score_samples(X)
+        mean = log_p.mean()
+        return float(mean.compute() if is_lazy(mean) else mean)
+
+    def from_torch(self, module: Any) -> Self:
+        """A copy with the parameters of a module that `to_torch` made of this model.
+
+        Its `log_likelihoods_` are NaN, and it has no `check_`: they were those of the learned
+        parameters.
+        """
+        found = copy(self)
+        found.circuit_ = self._fitted().from_torch(module)
+        found.log_likelihoods_ = LogLikelihoods(math.nan, math.nan)
+        if hasattr(found, "check_"):
+            del found.check_
+        return found
+
     def responsibilities(self, X: Any, *, device: Any = "cpu") -> FloatArray:
         """Probability of every component, given complete or partly observed rows."""
         return responsibilities(self._fitted(), X, device=device)
@@ -498,11 +603,10 @@ class Strudel(StrudelOptions, DensityEstimator):
         -------
         ndarray of shape (n_rows, n_components)
         """
-        check_is_fitted(self)
-        evidence = evidence_like(self, self.circuit_.columns, X)
-        found = posterior_of_components(self.circuit_, evidence)
-        raise_if_impossible(np.where(np.isnan(found[:, 0]), -np.inf, 0.0))
-        return found
+        circuit = self._fitted()
+        shares = posterior_of_components(circuit, evidence_like(self, circuit.columns, X))
+        raise_if_impossible(np.where(np.isnan(shares[:, 0]), -np.inf, 0.0))
+        return shares
 
     @lazily("X")
     def predict(self, X: Any) -> IntArray:
@@ -526,10 +630,6 @@ class Strudel(StrudelOptions, DensityEstimator):
     ) -> IntArray:
         """Learn a mixture, and return the cluster of each row."""
         return self.fit(X, y, X_valid=X_valid, sample_weight=sample_weight).predict(X)
-
-
-def _warn_of_interrupt(what: str) -> None:
-    warnings.warn(f"{what}; the best model so far was kept.", InterruptedWarning, stacklevel=4)
 
 
 def _is_same(constraint: Any, other: Any) -> bool:

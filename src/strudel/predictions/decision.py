@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logit
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.predictions.asked import Asked
@@ -144,6 +143,8 @@ def _cut(form: Form, threshold: float) -> float | None:
             f"threshold must be above 0 and below 1 for a predictor of log-odds, but is "
             f"{threshold!r}, which no log-odds reach."
         )
+    from scipy.special import logit
+
     return float(logit(threshold))
 
 

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.special import expit, softmax
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
@@ -43,6 +42,8 @@ class Said(NamedTuple):
         """
         if self.link == "identity":
             return output
+        from scipy.special import expit, softmax
+
         if self.link == "softmax":
             return np.asarray(softmax(output, axis=-1))
         if self.classes is not None and len(self.classes) == 2:

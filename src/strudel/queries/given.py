@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from strudel._estimator import not_fitted
 from strudel._types import FloatArray
 from strudel.algebra.event_circuit import given_event
 from strudel.circuits.circuit import Circuit
@@ -79,7 +80,7 @@ def circuit_of(model: Any) -> Circuit:
         if isinstance(one, BitCircuit | BitMixture):
             return folded(one)
     if hasattr(model, "fit"):
-        raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit first.")
+        raise not_fitted(model)
     raise TypeError(f"A model is a Circuit or a fitted estimator, but got {type(model).__name__}.")
 
 

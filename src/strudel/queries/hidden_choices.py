@@ -23,7 +23,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
@@ -194,6 +193,8 @@ class HiddenChoices:
         if len(nodes) == 1 and self.is_sure[nodes[0]]:
             label: AnyArray = np.arange(n_products)
         else:
+            from scipy.sparse.csgraph import connected_components
+
             meets: AnyArray = np.ones((n_products, n_products), dtype=bool)
             for side, child in zip(sides, children, strict=True):
                 place = child - first_node(self.circuit, side)

@@ -7,22 +7,14 @@ Out: `TableEncoder`, a transformer with a `TableCode`; `InputTable`: the 0/1 row
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_feature_names_in,
-    _get_feature_names,
-    check_is_fitted,
-    column_or_1d,
-)
 
+from strudel._estimator import Transformer, as_set, clone, not_fitted
 from strudel._names import did_you_mean, quote
 from strudel._types import AnyArray, FloatArray
 from strudel.data.argument_checks import check_choice, check_count
@@ -69,7 +61,7 @@ _METHODS = ("quantile", "uniform", "supervised")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class TableEncoder(Transformer):
     """Turns a table of numbers, text, dates and missing values into 0/1 variables, and back.
 
     Parameters
@@ -179,7 +171,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if _is_predictor(self.edges):
             columns = self._cut_by(self.edges, table, columns, kinds, options)
         columns = with_distinct_names(columns)
-        self._keep_names(whole)
+        keep_features(self, text_names(whole), len(whole.columns))
         missingness = learn_missingness(table.columns, columns)
         self.code_ = TableCode(
             tuple(columns), table.container, self.unknown, tuple(left_out), missingness
@@ -196,6 +188,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self
 
+    @by_block("X")
+    @as_set
     def transform(self, X: Any) -> FloatArray:
         """Rows of 0 and 1, NaN where a value is missing.
 
@@ -210,22 +204,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         float64 ndarray of shape (n_rows, n_vars)
             Or a frame, see `set_output`.
         """
-        check_is_fitted(self)
-        return self.code_.encode(X)
+        return self._fitted().encode(X)
 
     def inverse_transform(self, X: Any) -> Any:
         """A frame of the kind that was fitted, from rows of 0, 1 and NaN.
 
         A number or date is given by the median of its cell at fit; see `TableCode.decode`.
         """
-        check_is_fitted(self)
-        return self.code_.decode(X)
+        return self._fitted().decode(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
         """The names of the variables, such as ``smoker=yes`` or ``age>=40``."""
-        check_is_fitted(self)
-        _check_feature_names_in(self, input_features)
+        super().get_feature_names_out(input_features)  # refuses those of another table
         return np.array(self.code_.variable_names, dtype=object)
+
+    def _fitted(self) -> TableCode:
+        if not hasattr(self, "code_"):
+            raise not_fitted(self)
+        return self.code_
 
     def _cut_by(
         self,
@@ -253,15 +249,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_clone__(self) -> TableEncoder:
         """A clone keeps the predictor that gives the edges as it is: fitted."""
-        options = {
-            name: value if _is_predictor(value) else clone(value, safe=False)
-            for name, value in self.get_params(deep=False).items()
-        }
-        made = type(self)(**options)
-        for name in ("_sklearn_output_config", "_metadata_request"):
-            if hasattr(self, name):
-                setattr(made, name, copy.deepcopy(getattr(self, name)))
-        return made
+        made = super().__sklearn_clone__()
+        return made.set_params(edges=self.edges) if _is_predictor(self.edges) else made
 
     def _options(self) -> CodeOptions:
         """The options, checked."""
@@ -292,17 +281,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "edges='supervised' requires y to be passed, but the target y is None: call "
                 "fit(X, y) with the classes or numbers to predict, or use edges='quantile'."
             )
+        from sklearn.utils.validation import column_or_1d
+
         target: AnyArray = column_or_1d(y)
         if len(target) != table.n_rows:
             raise ValueError(f"X has {table.n_rows} rows, but y has {len(target)}.")
         return target
-
-    def _keep_names(self, table: RawTable) -> None:
-        self.n_features_in_ = len(table.columns)
-        if table.has_names:
-            self.feature_names_in_ = np.array(table.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -311,10 +295,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.target_tags.required = isinstance(self.edges, str) and self.edges == "supervised"
         return tags
-
-
-# Around what `set_output` makes of it: so each block comes as it was asked for.
-TableEncoder.transform = by_block("X")(TableEncoder.transform)  # type: ignore[method-assign]
 
 
 def _cut_further(
@@ -397,9 +377,8 @@ def fitted_encoder(option: Any, code: TableCode) -> TableEncoder:
     """An encoder with this code, as `fit` would have left it."""
     made = clone(option) if isinstance(option, TableEncoder) else TableEncoder()
     made.code_ = code
-    made.n_features_in_ = code.n_columns_in
-    if code.container != "numpy":
-        made.feature_names_in_ = np.array(code.names + code.left_out, dtype=object)
+    names = None if code.container == "numpy" else code.names + code.left_out
+    keep_features(made, names, code.n_columns_in)
     return made
 
 
@@ -512,33 +491,47 @@ def take_rows(X: Any, rows: AnyArray) -> Any:
     return read_values(X, "X")[0][rows] if frame is None else frame[rows.tolist()].to_native()
 
 
-def keep_features(estimator: Any, X: Any, n_features: int) -> None:
-    """Remember the number and the names of the columns, as scikit-learn does."""
-    _check_feature_names(estimator, X, reset=True)
-    if isinstance(X, RawTable) and X.has_names:
-        estimator.feature_names_in_ = np.array(X.names, dtype=object)
+def keep_features(estimator: Any, names: Any, n_features: int) -> None:
+    """Remember the names of the columns, if they have any, and their number."""
     estimator.n_features_in_ = n_features
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    else:
+        vars(estimator).pop("feature_names_in_", None)
 
 
 def text_names(X: Any) -> list[str] | None:
     """The names of the columns, if they are text; those of several types are refused."""
     if isinstance(X, RawTable):
         return X.names if X.has_names else None
-    if not is_lazy(X):
-        as_frame(X)  # refuses names that repeat
-    names = _get_feature_names(X)
-    return None if names is None else list(names)
+    frame = None if is_lazy(X) else as_frame(X)
+    names = [] if frame is None else list(frame.columns)
+    kinds = sorted({type(name).__name__ for name in names})
+    if "str" in kinds and len(kinds) > 1:  # in scikit-learn's words
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but your "
+            f"input has {kinds} as feature name / column name types: convert them all to strings, "
+            "by using X.columns = X.columns.astype(str)."
+        )
+    return names if kinds == ["str"] else None
 
 
 def names_to_match(estimator: Any, X: Any) -> tuple[str, ...] | None:
     """The columns of fit by which those of a table are found, if both have names.
 
-    If only one of them has, they are found by their place, and scikit-learn's warning says so.
+    If only one of them has, they are found by their place, and a warning in scikit-learn's words
+    says so.
     """
-    own = getattr(estimator, "feature_names_in_", None)
-    if own is not None and text_names(X) is not None:
+    own, names = getattr(estimator, "feature_names_in_", None), text_names(X)
+    if own is not None and names is not None:
         return tuple(own)
-    _check_feature_names(estimator, X, reset=False)
+    kind = type(estimator).__name__
+    if own is not None:
+        said = f"X does not have valid feature names, but {kind} was fitted with feature names"
+        warnings.warn(said, stacklevel=outer_stack_level())
+    if names is not None:
+        said = f"X has feature names, but {kind} was fitted without feature names"
+        warnings.warn(said, stacklevel=outer_stack_level())
     return None
 
 

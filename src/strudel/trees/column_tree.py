@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import entr
 
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.data.bits import BitMatrix, exact_weights
@@ -116,6 +115,8 @@ def _marginals(tree: ColumnTree) -> list[FloatArray]:
 
 
 def _entropy(chance: FloatArray) -> float:
+    from scipy.special import entr
+
     return float(entr(chance).sum())
 
 

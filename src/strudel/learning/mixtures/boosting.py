@@ -18,8 +18,6 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
-from scipy.special import expit, logit
 
 from strudel._types import AnyArray, FloatArray
 from strudel.data.bits import BitMatrix
@@ -112,6 +110,8 @@ def _first_shares(
     One takes the rows by 1 / F(x), at most one of each. The others look near a row drawn that way:
     unlikely rows are often of several kinds.
     """
+    from scipy.special import expit
+
     part = 1.0 / (size + 1)  # an even part of the rows
     unlikely = expit(_quantile(log_f, part, weight) - log_f)  # 1 / (1 + F(x) / limit)
     starts = [unlikely]
@@ -139,6 +139,8 @@ def _climb(
 
     Returns the log-likelihoods `(n_rows, n_starts)` of the rows under the new components.
     """
+    from scipy.special import expit, logit
+
     log_h, before = _fit(new, data, share), -np.inf
     for _ in range(min(MOST_STEPS, options.max_iter)):
         mass = np.clip(weight @ share, SMALLEST_WEIGHT, 1.0 - SMALLEST_WEIGHT)
@@ -184,4 +186,6 @@ def best_share(log_ratio: FloatArray, weight: FloatArray) -> float:
         return 0.0
     if slope(1.0 - SMALLEST_WEIGHT) >= 0.0:
         return 1.0 - SMALLEST_WEIGHT
+    from scipy.optimize import brentq
+
     return float(brentq(slope, SMALLEST_WEIGHT, 1.0 - SMALLEST_WEIGHT))

@@ -23,10 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
-import scipy.sparse
-import scipy.special
 from threadpoolctl import threadpool_limits
 
 from strudel._compiling import NO_LIMIT, Clock
@@ -204,10 +203,12 @@ class _Tables:
 
     place: AnyArray  # (3, n_cells)
     share: FloatArray  # (n_cells,)
-    sums: tuple[scipy.sparse.csr_array, ...]  # of the cells with each place
+    sums: tuple[Any, ...]  # sparse, of the cells with each place
 
     @staticmethod
     def of(rows: _Rows, triples: Sequence[tuple[int, ...]]) -> _Tables:
+        from scipy.sparse import csr_array
+
         places: list[AnyArray] = []
         shares: list[AnyArray] = []
         for triple in triples:
@@ -217,7 +218,7 @@ class _Tables:
         place, share = np.hstack(places), np.concatenate(shares)
         ones, number = np.ones(len(share)), np.arange(len(share))
         shape = rows.n_places, len(share)
-        sums = tuple(scipy.sparse.csr_array((ones, (own, number)), shape) for own in place)
+        sums = tuple(csr_array((ones, (own, number)), shape) for own in place)
         return _Tables(place, share, sums)
 
     def expected(self, p: FloatArray, share: FloatArray) -> FloatArray:
@@ -361,6 +362,8 @@ def _fill_missing(rows: _Rows, p: FloatArray, share: FloatArray) -> FloatArray:
     A component whose rows hardly ever have a value gets those of other components that its rows are
     like in all other columns.
     """
+    from scipy.special import softmax
+
     known = np.ones((len(rows.places), len(share)))
     log_p, log_share = np.log(p), np.log(share)
     for c in np.flatnonzero(np.diff(rows.first) > rows.n_values).tolist():
@@ -372,9 +375,9 @@ def _fill_missing(rows: _Rows, p: FloatArray, share: FloatArray) -> FloatArray:
         log_joint = np.tile(log_share, (len(lacking), 1))
         for other in np.delete(np.arange(len(rows.places)), c):
             log_joint += log_p[rows.places[other, lacking]]
-        own = scipy.special.softmax(log_joint + log_p[missing], axis=1)
+        own = softmax(log_joint + log_p[missing], axis=1)
         own *= rows.share[lacking, np.newaxis]
-        alike = scipy.special.softmax(log_joint + np.log(known[c]), axis=1)
+        alike = softmax(log_joint + np.log(known[c]), axis=1)
         expected = (alike @ (p[values] / known[c]).T).T @ own  # (n_values, size)
         expected /= np.maximum(expected.sum(axis=0), np.finfo(np.float64).tiny)
         p[values] = (p[values] + SHARE_OF_OTHERS * expected) / (known[c] + SHARE_OF_OTHERS)
