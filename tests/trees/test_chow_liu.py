@@ -16,11 +16,11 @@ from strategies import binary_tables, weights
 from strudel.data.bits import exact_weights, pack_columns, pair_counts
 from strudel.trees import chow_liu
 from strudel.trees.chow_liu import (
-    _maximum_spanning_tree,
     available_cases,
     jordan_centre,
     learn_chow_liu_tree,
     learn_class_tree,
+    spanning_tree,
 )
 from strudel.trees.mutual_information import pairwise_mutual_information
 
@@ -81,12 +81,6 @@ def tree_neighbours(draw, max_vars=12):
     neighbour = np.full(n_vars, NONE, dtype=np.int32)
     for v in range(1, n_vars):
         neighbour[label[v]] = label[draw(st.integers(0, v - 1))]
-    return neighbour
-
-
-def spanning_tree(weight):
-    neighbour = np.full(len(weight), NONE, dtype=np.int32)
-    _maximum_spanning_tree(weight, neighbour)
     return neighbour
 
 

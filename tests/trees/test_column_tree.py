@@ -6,7 +6,6 @@ from makers import columns_in_a_chain
 from strudel.data.bits import pack_columns
 from strudel.tables.column_codes import ColumnCode
 from strudel.trees.column_tree import (
-    column_nodes,
     learn_column_tree,
     strong_part,
     vtree_of_variables,
@@ -25,13 +24,6 @@ def test_an_example_of_learn_column_tree():
 def test_an_example_of_vtree_of_variables():
     columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])]
     assert vtree_of_variables(Vtree.from_nested((1, 0)), columns).to_nested() == ((1, (2, 3)), 0)
-
-
-def test_an_example_of_column_nodes():
-    columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
-    small, node = column_nodes(Vtree.from_nested((0, (1, 2))), columns)
-    assert small.to_nested() == (0, 1)
-    assert node.tolist() == [0, 1, 1, 1, 2]
 
 
 def test_the_strong_part_keeps_columns_that_nearly_determine_each_other():

@@ -7,7 +7,7 @@ Out: `ChowLiuTree`, rooted at its Jordan centre, so that the vtree made from it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._display import Shown
-from strudel._numba import kernel, popcount, soonest
+from strudel._numba import kernel, popcount
 from strudel._types import NONE, AnyArray, CountArray, FloatArray, IntArray, WordArray
 from strudel.data.bits import (
     MOST_PLANES,
@@ -124,10 +124,42 @@ def learn_chow_liu_tree(
 
 def spanning_tree(weight: FloatArray, root: Literal["centre", "hub"] | int = "centre") -> IntArray:
     """The parent of every variable in the spanning tree of most weight, NONE at its root."""
-    neighbour = np.full(len(weight), NONE, dtype=np.int32)
-    soonest(_maximum_spanning_tree, 3e-6 * weight.size)(weight, neighbour)
+    return _rooted(_maximum_spanning_tree(len(weight), lambda v, _: weight[v]), root)
+
+
+def _rooted(neighbour: IntArray, root: Literal["centre", "hub"] | int) -> IntArray:
+    """The parents in a tree of which every variable but one names a neighbour."""
     _, parent = _breadth_first(_adjacency(neighbour), _find_root(neighbour, root))
     return np.array(parent, dtype=np.int32)
+
+
+def _maximum_spanning_tree(
+    n_vars: int, weights_of: Callable[[int, AnyArray], FloatArray]
+) -> IntArray:
+    """Prim's algorithm from variable 0: the variable through which each was reached.
+
+    `weights_of` a variable are those of its edges, asked once; the variables that are inside by
+    then do not matter. Equal weights go to the edge with the smaller larger endpoint, then the
+    smaller other one. That makes the order of edges total, so the tree is the one Kruskal's
+    algorithm finds with the same rule, without sorting.
+    """
+    var = np.arange(n_vars)
+    neighbour = np.full(n_vars, NONE, dtype=np.int32)
+    is_inside = np.zeros(n_vars, dtype=bool)
+    weight, rank = np.full(n_vars, -np.inf), np.zeros(n_vars, dtype=np.int64)
+    newest = 0
+    for _ in range(n_vars - 1):
+        is_inside[newest] = True
+        own = weights_of(newest, is_inside)
+        own_rank = np.maximum(var, newest) * n_vars + np.minimum(var, newest)
+        is_better = (own > weight) | ((own == weight) & (own_rank < rank)) | (neighbour == NONE)
+        is_better &= ~is_inside
+        neighbour[is_better] = newest
+        weight[is_better], rank[is_better] = own[is_better], own_rank[is_better]
+        outside = np.flatnonzero(~is_inside)
+        tied = outside[weight[outside] == weight[outside].max()]
+        newest = int(tied[rank[tied].argmin()])
+    return neighbour
 
 
 def _planes_of(bits: BitMatrix) -> tuple[WordArray, FloatArray]:
@@ -147,66 +179,48 @@ def _learn_wide_tree(
 ) -> ChowLiuTree:
     """The same tree without a table of all pairs: 20,000 variables would need 6 GB for two of them.
 
-    Prim's algorithm asks for every pair once, so nothing is computed again.
+    Every pair is counted when it is asked for, once.
     """
-    n_vars, total = bits.n_vars, bits.total_weight
-    one, both = np.zeros(n_vars), np.zeros(n_vars)
-    neighbour = np.full(n_vars, NONE, dtype=np.int32)
-    _wide_spanning_tree(bits.words, planes, units, float(total), alpha, one, neighbour, both)
-    _, found = _breadth_first(_adjacency(neighbour), _find_root(neighbour, root))
-    parent = np.array(found, dtype=np.int32)
-    # Edges are those of `neighbour`, but may point the other way.
-    both = np.where(neighbour == parent, both, both[parent])
+    n_vars, total = bits.n_vars, float(bits.total_weight)
+    rows = bits.words, planes, units
+
+    def rows_of(pairs: Iterable[tuple[int, int]]) -> FloatArray:
+        return np.array([_rows_of_both(*rows, i, j) for i, j in pairs])
+
+    one = rows_of((v, v) for v in range(n_vars))
+
+    def information_of(v: int, is_inside: AnyArray) -> FloatArray:
+        information = np.zeros(n_vars)
+        if total + 4.0 * alpha > 0.0:
+            _information_of(*rows, v, is_inside, one, total, alpha, information)
+        return information
+
+    parent = _rooted(_maximum_spanning_tree(n_vars, information_of), root)
     up = np.where(parent == NONE, np.arange(n_vars), parent)
+    both = rows_of(enumerate(up.tolist()))
     return ChowLiuTree(parent, _tables(parent == NONE, one, one[up], both, total, alpha))
 
 
 @kernel
-def _wide_spanning_tree(
+def _information_of(
     words: WordArray,
     planes: WordArray,
     units: FloatArray,
+    v: int,
+    is_left_out: AnyArray,
+    one: FloatArray,
     total: float,
     alpha: float,
-    one: FloatArray,
-    neighbour: IntArray,
-    both: FloatArray,
+    information: FloatArray,
 ) -> None:
-    """`_maximum_spanning_tree` with weights as they are needed.
-
-    Also fills `one`, the weight of the rows where a variable is 1, and `both`, of those where it
-    and its neighbour are.
-    """
-    n_vars = len(words)
-    single, information = np.empty(n_vars), np.full(n_vars, -np.inf)
-    for v in range(n_vars):
-        one[v] = _rows_of_both(words, planes, units, v, v)
-        single[v] = single_term(one[v], total, alpha)
-    is_inside = np.zeros(n_vars, dtype=np.bool_)
-    is_inside[0] = True
-    newest = 0
-    for _ in range(n_vars - 1):
-        best = NONE
-        for v in range(n_vars):
-            if is_inside[v]:
-                continue
-            low, high = min(newest, v), max(newest, v)
-            n_both = _rows_of_both(words, planes, units, low, high)
-            value = 0.0
-            if total + 4.0 * alpha > 0.0:
-                value = pair_information(
-                    n_both, one[low], one[high], single[low] + single[high], total, alpha
-                )
-            if neighbour[v] == NONE or _comes_before(
-                value, newest, v, information[v], neighbour[v], v
-            ):
-                neighbour[v], information[v], both[v] = newest, value, n_both
-            if best == NONE or _comes_before(
-                information[v], neighbour[v], v, information[best], neighbour[best], best
-            ):
-                best = v
-        is_inside[best] = True
-        newest = best
+    """What a variable and each of the others tell about each other."""
+    mine = single_term(one[v], total, alpha)
+    for other in range(len(words)):
+        if not is_left_out[other]:
+            low, high = min(v, other), max(v, other)
+            both = _rows_of_both(words, planes, units, low, high)
+            single = mine + single_term(one[other], total, alpha)
+            information[other] = pair_information(both, one[low], one[high], single, total, alpha)
 
 
 @kernel
@@ -219,49 +233,6 @@ def _rows_of_both(words: WordArray, planes: WordArray, units: FloatArray, i: int
             n_rows += popcount(words[i, w] & words[j, w] & planes[p, w])
         weight += units[p] * n_rows
     return weight
-
-
-@kernel
-def _maximum_spanning_tree(weight: FloatArray, neighbour: IntArray) -> None:
-    """Prim's algorithm from variable 0: `neighbour[v]` is the one through which v was reached.
-
-    Equal weights go to the edge with the smaller larger endpoint, then the smaller other one. That
-    makes the order of edges total, so the tree is the one Kruskal's algorithm finds with the same
-    rule, without sorting.
-    """
-    n_vars = len(weight)
-    is_inside = np.zeros(n_vars, dtype=np.bool_)
-    newest = 0
-    is_inside[0] = True
-    for v in range(1, n_vars):
-        neighbour[v] = 0
-    for _ in range(n_vars - 1):
-        best = NONE
-        for v in range(n_vars):
-            if is_inside[v]:
-                continue
-            if newest != neighbour[v] and _is_better(weight, newest, v, neighbour[v], v):
-                neighbour[v] = newest
-            if best == NONE or _is_better(weight, neighbour[v], v, neighbour[best], best):
-                best = v
-        is_inside[best] = True
-        newest = best
-
-
-@kernel
-def _is_better(weight: FloatArray, a: int, b: int, c: int, d: int) -> bool:
-    """Whether edge a-b comes before edge c-d."""
-    return bool(_comes_before(weight[a, b], a, b, weight[c, d], c, d))
-
-
-@kernel
-def _comes_before(one: float, a: int, b: int, other: float, c: int, d: int) -> bool:
-    """The same with the weights of both."""
-    if one != other:
-        return one > other
-    if max(a, b) != max(c, d):
-        return max(a, b) < max(c, d)
-    return min(a, b) < min(c, d)
 
 
 def _find_root(neighbour: IntArray, root: Any) -> int:

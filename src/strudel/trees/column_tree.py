@@ -225,18 +225,6 @@ def vtree_of_columns(vtree: Vtree, columns: Sequence[ColumnCode]) -> Vtree:
     return nodes.build()
 
 
-def column_nodes(vtree: Vtree, columns: Sequence[ColumnCode]) -> tuple[Vtree, IntArray]:
-    """`vtree_of_columns`, and for every node of the vtree the one that it belongs to there."""
-    small = vtree_of_columns(vtree, columns)
-    n_variables = [columns[c].stop - columns[c].start for c in small.order]
-    place = np.repeat(np.arange(len(columns)), n_variables)  # of the column of every leaf
-    first, last = vtree.node_span
-    spans = zip(*(ends.tolist() for ends in small.node_span), strict=True)
-    node_at = {span: v for v, span in enumerate(spans)}
-    ends = zip(place[first].tolist(), (place[last - 1] + 1).tolist(), strict=True)
-    return small, np.array([node_at[span] for span in ends], dtype=np.int32)
-
-
 def column_tops(vtree: Vtree, columns: Sequence[ColumnCode]) -> IntArray:
     """The vtree node over the variables of every column; an error if one has none of its own."""
     n_vars = columns[-1].stop

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from strudel._display import Shown
-from strudel._types import NONE, AnyArray, IntArray
+from strudel._types import NONE, IntArray
 from strudel.trees.chow_liu import ChowLiuTree
 
 
@@ -110,12 +110,6 @@ class Vtree(Shown):
         """The variables below `node`, from left to right."""
         first, last = self.node_span
         return [int(var) for var in self.order[first[node] : last[node]]]
-
-    def count_below(self, is_counted: AnyArray) -> AnyArray:
-        """How many of some variables lie below every node."""
-        n_before = np.concatenate([[0], np.cumsum(is_counted[self.order])])
-        first, last = self.node_span
-        return n_before[last] - n_before[first]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vtree):
