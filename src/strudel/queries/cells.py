@@ -34,6 +34,7 @@ from strudel.queries.given import Asked, component_posterior, log_mean
 from strudel.tables.evidence import Evidence
 
 BLOCK_LOGS = 2**22  # of rows and components, made at a time
+FAINT = -200.0  # log of a leaf's value, below which what passes it says little of the rest
 BLOCK_STATES = 2**25  # numbers in tables at most, as long as a column is left to set
 PARALLEL_WORK = 2**20  # multiplications at one vtree node that are worth waking threads for
 
@@ -102,19 +103,34 @@ def _cells_of(
 def rest_probabilities(circuit: Circuit, evidence: Evidence) -> tuple[FloatArray, FloatArray]:
     """Log-probability of every row `(n_rows,)`, and of what else it knows than each column.
 
-    The latter is `(n_rows, n_columns)`: one question for each column that is left out, since what
-    a leaf of zero would have let pass is in no walk down.
+    The latter is `(n_rows, n_columns)`. A row passes a leaf as often as the rest of it does, times
+    the value of the leaf. Where that is zero or faint, it is one more question, since what a leaf
+    of zero would have let pass is in no walk down.
     """
     rows, n_columns = leaf_rows(circuit, evidence.weights), len(circuit.columns)
-    without = np.repeat(evidence.codes[np.newaxis], 1 + n_columns, axis=0)
-    for place, column in enumerate(circuit.columns):
-        without[1 + place, :, place] = column.n_cells
-    codes, place_of = distinct_rows(without.reshape(-1, n_columns))
-    log_p = np.empty(len(codes))
-    for part in slices(len(codes), max(1, BLOCK_LOGS // circuit.n_components)):
-        log_p[part] = log_mean(circuit, component_logs_of(circuit, rows, codes[part]))
-    found = log_p[place_of].reshape(1 + n_columns, -1)
-    return found[0], found[1:].T
+    codes, place_of = distinct_rows(evidence.codes)
+    log_p, rest = np.empty(len(codes)), np.empty((len(codes), n_columns))
+    # What a leaf lets pass if nothing is known of its column, over what it does: for every code.
+    n_codes = np.diff(np.append(rows.first, len(rows.log_value)))
+    every = rows.log_value[rows.first + np.diff(circuit.leaf_first)]
+    with np.errstate(over="ignore"):
+        more = np.exp(np.repeat(every, n_codes, axis=0) - rows.log_value)
+    for part in slices(len(codes), rows_at_a_time(circuit)):
+        logs, flows = leaf_flows(circuit, rows, codes[part])
+        log_p[part] = log_mean(circuit, logs)
+        for place in range(n_columns):
+            leaves = slice(*circuit.column_leaves[place : place + 2])
+            at = rows.first[leaves] + codes[part, place, np.newaxis]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                shares = np.einsum("rkl,rlk->rk", flows[:, :, leaves], more[at])
+                rest[part, place] = log_mean(circuit, logs + np.log(shares))
+            rest[part, place][rows.log_value[at].min(axis=(1, 2)) < FAINT] = np.nan
+    row, place = np.nonzero(np.isnan(rest))
+    without = codes[row]
+    without[np.arange(len(row)), place] = [circuit.columns[c].n_cells for c in place]
+    few, at = distinct_rows(without)
+    rest[row, place] = log_mean(circuit, component_logs_of(circuit, rows, few))[at]
+    return log_p[place_of], rest[place_of]
 
 
 def joint_table(

@@ -98,6 +98,8 @@ class Pieces:
     def _tail(self, near: FloatArray, far: FloatArray, side: int, about: float) -> FloatArray:
         """The same for a tail, from and to these distances from its bound."""
         near, far = (np.maximum(end[:, 0], 0.0) for end in (near, far))
+        if not np.any(far > near):  # as for most cells
+            return np.zeros((3, len(near)))
         sums = np.maximum(self._tail_sums(far, side) - self._tail_sums(near, side), 0.0)
         mass, once, twice = self.mass[-side] * sums
         sign, bound = (1.0, self.bounds[-1]) if side else (-1.0, self.bounds[0] - self.step)
