@@ -51,7 +51,7 @@ from .queries.event_probability import log_conditional as log_conditional
 from .queries.marginals import marginal_probabilities as marginal_probabilities
 from .queries.marginals import pair_probabilities as pair_probabilities
 from .queries.most_probable import most_probable_state as most_probable_state
-from .queries.best_profiles import marginal_map as marginal_map
+from .queries.most_probable import marginal_map as marginal_map
 from .queries.sampling import sample as sample
 from .queries.information import entropy as entropy
 from .queries.information import mutual_information as mutual_information

@@ -66,7 +66,7 @@ def test_of_many_variables_those_that_change_most_are_shown(ax):
 
 
 def test_several_rows_are_refused(ax):
-    with pytest.raises(ValueError, match="given must be one row of values, but holds 2"):
+    with pytest.raises(ValueError, match="given must be one row, but has 2"):
         plot_marginals(figure_1_circuit(), [[1, 0, 1, 0], [0, 0, 0, 0]], ax=ax)
     with pytest.raises(ValueError, match="top must be a whole number of at least 1, or None"):
         plot_marginals(figure_1_circuit(), ax=ax, top=0)

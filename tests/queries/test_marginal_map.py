@@ -15,12 +15,10 @@ from strudel.circuits.compile import compile_chow_liu
 from strudel.circuits.examples import figure_1_circuit
 from strudel.data.datasets import load_dataset
 from strudel.models.strudel import Strudel
-from strudel.queries.best_profiles import marginal_map
 from strudel.queries.event_probability import log_marginal
-from strudel.queries.most_probable import most_probable_state
-from strudel.queries.state_bounds import passes, relax
+from strudel.queries.most_probable import marginal_map, most_probable_state
+from strudel.queries.state_bounds import Question, passes, relax, row_values
 from strudel.queries.state_search import StateSearch
-from strudel.queries.state_values import Question, row_values
 from strudel.tables.evidence import nothing_known
 from strudel.trees.chow_liu import ChowLiuTree, learn_chow_liu_tree
 from strudel.trees.vtree import balanced_vtree, vtree_from_chow_liu

@@ -17,8 +17,8 @@ from strudel import log_likelihood, most_probable_state
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.circuits.properties import why_not_deterministic
 from strudel.queries.best_states import best_states, k_best_states
+from strudel.queries.state_bounds import Question
 from strudel.queries.state_search import StateSearch
-from strudel.queries.state_values import Question
 from strudel.tables.evidence import nothing_known
 from strudel.tables.schema import Columns
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
@@ -111,7 +111,7 @@ def test_a_wide_tree_is_maximal_under_flips(rng):
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, "2"])
 def test_a_bad_k_is_refused(k):
-    with pytest.raises(ValueError, match="k must be a whole number, one or more"):
+    with pytest.raises(ValueError, match="k must be a whole number"):
         most_probable_state(figure_1_circuit(), k=k)
 
 

@@ -96,7 +96,7 @@ def pruned(circuit: Circuit) -> Circuit:
     if is_edge.all():
         return circuit
     is_kept = np.zeros(circuit.n_nodes, dtype=bool)
-    _keep_reached(circuit.node_edges, circuit.edge_left, circuit.edge_right, is_edge, is_kept)
+    keep_reached(circuit.node_edges, circuit.edge_left, circuit.edge_right, is_edge, is_kept)
     number = np.cumsum(is_kept, dtype=np.int32) - 1
     n_leaves = circuit.n_leaves
     is_leaf, is_sum = is_kept[:n_leaves], is_kept[n_leaves:]
@@ -114,7 +114,7 @@ def pruned(circuit: Circuit) -> Circuit:
 
 
 @kernel
-def _keep_reached(
+def keep_reached(
     node_edges: IntArray,
     edge_left: IntArray,
     edge_right: IntArray,

@@ -51,7 +51,7 @@ class LeafRows(NamedTuple):
 
 def leaf_rows(circuit: Circuit, weights: tuple[FloatArray, ...]) -> LeafRows:
     """Lay out the leaves for evidence with these weights of cells."""
-    plain = _remembered(circuit, "_plain_rows", _plain_rows)
+    plain = made_once(circuit, "_plain_rows", _plain_rows)
     n_more = np.array([len(own) - 1 for own in weights])
     if not n_more.any():
         return plain
@@ -91,7 +91,7 @@ def log_sums(logs: FloatArray, first: AnyArray) -> FloatArray:
         return np.asarray(np.log(np.add.reduceat(own, first, axis=0)) + top)
 
 
-def _remembered(circuit: Circuit, name: str, make: Callable[[Circuit], Any]) -> Any:
+def made_once(circuit: Circuit, name: str, make: Callable[[Circuit], Any]) -> Any:
     """What is made of a circuit once."""
     if name not in circuit.__dict__:
         circuit.__dict__[name] = make(circuit)
@@ -138,7 +138,7 @@ def edge_values(
 ) -> FloatArray:
     """The log-values of the edges of all sums at a vtree node."""
     edges, _ = edges_at(circuit, v)
-    left, right = _remembered(circuit, "_children_at", _children_at)[v]
+    left, right = made_once(circuit, "_children_at", _children_at)[v]
     l, r = int(circuit.vtree.node_left[v]), int(circuit.vtree.node_right[v])
     terms = values[l][left] + values[r][right]
     own = circuit.edge_log_theta[edges][:, np.newaxis] if log_theta is None else log_theta[edges]
@@ -148,7 +148,7 @@ def edge_values(
 
 def edges_at(circuit: Circuit, v: int) -> tuple[slice, IntArray]:
     """The edges of the sums at a vtree node, and where among them each sum's begin."""
-    found: tuple[slice, IntArray] = _remembered(circuit, "_edges_at", _edges_at)[v]
+    found: tuple[slice, IntArray] = made_once(circuit, "_edges_at", _edges_at)[v]
     return found
 
 
@@ -199,7 +199,7 @@ def down(circuit: Circuit, values: list[FloatArray]) -> list[FloatArray]:
         edges, _ = edges_at(circuit, v)
         owner = circuit.edge_sum[edges] - circuit.vtree_sums[v]
         through = edge_shares(circuit, v, values) * flows[v][owner]
-        children = _remembered(circuit, "_children_at", _children_at)[v]
+        children = made_once(circuit, "_children_at", _children_at)[v]
         for child, side in zip(children, (vtree.node_left, vtree.node_right), strict=True):
             np.add.at(flows[int(side[v])], child, through)
     return flows
@@ -320,10 +320,10 @@ def _batch(
     n_rows, k = len(codes), circuit.n_components
     is_lost = np.ones((n_rows, k), dtype=np.bool_)
     n_passes = -(-n_rows // max(1, LANES // k))
-    theta, is_fine = _remembered(circuit, "_theta_lanes", _theta_lanes)
+    theta, is_fine = made_once(circuit, "_theta_lanes", _theta_lanes)
     table, is_table_fine = _table_lanes(circuit, rows)
     n_tasks = len(table) * n_passes
-    plan = _remembered(circuit, "_plan", _plan)
+    plan = made_once(circuit, "_plan", _plan)
     how = (n_passes, codes, plan, circuit.leaf_column, rows.first, table, theta)
     with np.errstate(over="ignore", invalid="ignore"):
         in_threads(walk, n_tasks, *how, *found, is_lost)
@@ -341,7 +341,7 @@ def _table_lanes(circuit: Circuit, rows: LeafRows) -> tuple[FloatArray, AnyArray
     """The same of the tables of leaves."""
     if rows.is_plain is None:
         return _in_lanes(rows.log_value), are_moderate(rows.log_value)
-    plain, is_fine = _remembered(circuit, "_plain_lanes", _plain_lanes)
+    plain, is_fine = made_once(circuit, "_plain_lanes", _plain_lanes)
     if rows.is_plain.all():
         return plain, is_fine
     more = rows.log_value[~rows.is_plain]
@@ -352,7 +352,7 @@ def _table_lanes(circuit: Circuit, rows: LeafRows) -> tuple[FloatArray, AnyArray
 
 
 def _plain_lanes(circuit: Circuit) -> tuple[FloatArray, AnyArray]:
-    log_value = _remembered(circuit, "_plain_rows", _plain_rows).log_value
+    log_value = made_once(circuit, "_plain_rows", _plain_rows).log_value
     return _in_lanes(log_value), are_moderate(log_value)
 
 

@@ -26,9 +26,8 @@ from strudel.plotting.canvas import (
     size_in_points,
     text_width,
 )
-from strudel.plotting.marginals import one_question
 from strudel.queries.column_pairs import Correlations, column_pairs
-from strudel.queries.given import circuit_of
+from strudel.queries.given import ask, circuit_of
 from strudel.queries.marginals import pair_probabilities
 from strudel.tables.evidence import nothing_known
 
@@ -185,7 +184,7 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
     >>> from strudel.circuits import figure_1_circuit
     >>> ax = plot_dependencies(figure_1_circuit(), ax=Figure().add_subplot())
     """
-    asked = one_question(model, given)
+    asked = ask(model, given).one_row()
     columns, order = asked.circuit.columns, asked.circuit.vtree.order
     ax = axes_or_current(ax)
     colours = palette_of(ax)

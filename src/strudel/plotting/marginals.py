@@ -23,7 +23,7 @@ from strudel.plotting.canvas import (
 )
 from strudel.predictions.explanation import ShapValues, values_of_row
 from strudel.queries.column_posterior import ColumnPosterior, density_curve
-from strudel.queries.given import Asked, ask, circuit_of
+from strudel.queries.given import ask, circuit_of
 from strudel.queries.marginals import marginal_probabilities
 from strudel.tables.column import Column
 from strudel.tables.schema import Columns
@@ -80,7 +80,7 @@ def plot_marginals(
     ['X3 = 1', 'X1', 'X2', 'X4']
     """
     check_count("top", top, may_be_none=True)
-    asked = one_question(model, given)
+    asked = ask(model, given).one_row()
     columns = asked.circuit.columns
     edges = {place: own.edges for place, own in enumerate(columns) if own.is_numeric}
     found = with_edges(circuit_of(model), edges)  # cells meet at the bounds of what is given
@@ -113,17 +113,6 @@ def plot_marginals(
         words += f"\n{len(shown)} of {len(bars):,} {things}, those {which}"
     ax.set_xlabel(words)
     return ax
-
-
-def one_question(model: Any, given: Any) -> Asked:
-    """A question of one row."""
-    asked = ask(model, given)
-    if len(asked.evidence) != 1:
-        n_rows = len(asked.evidence)
-        raise ValueError(
-            f"given must be one row of values, but holds {n_rows}. Draw one picture for each."
-        )
-    return asked
 
 
 def _bars_of_variables(

@@ -1,8 +1,7 @@
 """A model and a question -> an exact answer.
 
 Reading order: `given`, `likelihood`, `event_probability`, `marginals`, `sampling`, `counting`,
-`information`; then `most_probable` and `best_profiles` with `best_states`, `state_values`,
-`state_bounds` and `state_search`.
+`information`; then `most_probable` with `best_states`, `state_bounds` and `state_search`.
 """
 
 from strudel._lazy import attach

@@ -24,8 +24,8 @@ from .column_posterior import pdf as pdf
 
 # rows
 from .most_probable import most_probable_state as most_probable_state
-from .best_profiles import marginal_map as marginal_map
-from .best_profiles import MarginalMap as MarginalMap
+from .most_probable import marginal_map as marginal_map
+from .most_probable import MarginalMap as MarginalMap
 from .sampling import sample as sample
 
 # in the columns of a table

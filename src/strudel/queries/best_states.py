@@ -1,4 +1,4 @@
-"""The best states of one deterministic component, and what rows of evidence weigh its cells.
+"""The best states of one deterministic component.
 
 In:  a `Circuit`, and evidence.
 Out: the cells of the best states that agree with each row, and their log-probabilities.
@@ -19,49 +19,12 @@ from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.passes import LANES
+from strudel.circuits.walks import leaf_rows, made_once
 from strudel.tables.evidence import Evidence
 
 MOST_BYTES = 4 * 2**30
 WORD = 64
 TIE = 1e-12  # by which equally probable states may differ, relative to their logs
-
-
-class WeighedCells:
-    """Rows of evidence as weights of all cells of all columns, and of the cells of leaves."""
-
-    def __init__(self, circuit: Circuit, evidence: Evidence) -> None:
-        self.circuit, self.codes = circuit, evidence.codes
-        self.n_cells = np.array([column.n_cells for column in circuit.columns])
-        self.first = np.concatenate([[0], np.cumsum(self.n_cells)])  # cells of the columns
-        self.column = np.repeat(np.arange(len(self.n_cells)), self.n_cells)
-        self.cell = np.arange(self.first[-1]) - self.first[self.column]
-        # A row of weights for every code: one cell, or what evidence says.
-        n_codes = self.n_cells + np.array([len(own) for own in evidence.weights])
-        self.first_code = np.concatenate([[0], np.cumsum(n_codes * self.n_cells)])
-        self.code_weights = np.zeros(self.first_code[-1])
-        for place, own in enumerate(evidence.weights):
-            last = self.first_code[place + 1]
-            self.code_weights[last - own.size : last] = own.ravel()
-        start = self.first_code[:-1][self.column]
-        self.code_weights[start + self.cell * (self.n_cells[self.column] + 1)] = 1.0
-        self._start = start + self.cell
-        width = np.diff(circuit.leaf_first)
-        shift = self.first[:-1][circuit.leaf_column] - circuit.leaf_first[:-1]
-        self._cell_of = np.arange(circuit.leaf_first[-1]) + np.repeat(shift, width)
-
-    def weights(self, row: int) -> FloatArray:
-        """What a row says that every cell weighs."""
-        found: FloatArray = self.code_weights[
-            self._start + (self.codes[row] * self.n_cells)[self.column]
-        ]
-        return found
-
-    def log_cells(self, weights: FloatArray) -> FloatArray:
-        """The log-probabilities of the cells of leaves with such weights, `(n_leaf_cells, k)`."""
-        if np.all(weights == 1.0):
-            return self.circuit.leaf_log_p
-        with np.errstate(divide="ignore"):
-            return self.circuit.leaf_log_p + np.log(weights)[self._cell_of, np.newaxis]
 
 
 class _Shape(NamedTuple):
@@ -90,8 +53,8 @@ def best_states(circuit: Circuit, evidence: Evidence) -> tuple[IntArray, FloatAr
     cells = np.empty((len(codes), len(circuit.columns)), dtype=np.int32)
     log_p = np.empty(len(codes))
     is_tied = np.zeros(len(codes), dtype=bool)
-    shape, table = _shape(circuit), _best_cells(WeighedCells(circuit, evidence))
-    in_threads(_best_states, -(-len(codes) // LANES), codes, shape, *table, cells, log_p, is_tied)
+    args = codes, _shape(circuit), _best_cells(circuit, evidence.weights), cells, log_p, is_tied
+    in_threads(_best_states, -(-len(codes) // LANES), *args)
     cells, log_p = cells[:, np.newaxis], log_p[:, np.newaxis]
     if is_tied.any():
         again = evidence.take(np.flatnonzero(is_tied))
@@ -99,68 +62,59 @@ def best_states(circuit: Circuit, evidence: Evidence) -> tuple[IntArray, FloatAr
     return cells, log_p
 
 
-def _best_cells(
-    weighed: WeighedCells,
-) -> tuple[IntArray, FloatArray, IntArray, AnyArray]:
-    """For every code of a leaf the best log-value, its cell, and whether another cell ties.
+class _BestCells(NamedTuple):
+    """What leaves answer: row ``first[l] + j`` is for code j of leaf l, as in `leaf_rows`."""
 
-    Leaf l answers code j in row ``first[l] + j``.
-    """
-    circuit = weighed.circuit
-    n_codes = np.diff(weighed.first_code) // weighed.n_cells
-    ends = np.cumsum(n_codes[circuit.leaf_column])
-    first = np.concatenate([[0], ends[:-1]]).astype(np.int32)
-    log_value = np.full(ends[-1], -np.inf)
-    best = np.zeros(ends[-1], dtype=np.int32)
-    is_tie = np.zeros(ends[-1], dtype=bool)
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(weighed.code_weights)
-    _fill_best_cells(
-        circuit.leaf_column,
-        circuit.leaf_first,
-        circuit.leaf_log_p[:, 0].copy(),
-        weighed.first_code,
-        log_weights,
+    first: IntArray
+    log_value: FloatArray  # of the best cell
+    best: IntArray
+    is_tie: AnyArray  # whether another cell is as good
+
+
+def _best_cells(circuit: Circuit, weights: tuple[FloatArray, ...]) -> _BestCells:
+    rows = leaf_rows(circuit, weights)
+    plain = made_once(circuit, "_plain_best_cells", _plain_best_cells)
+    if len(rows.log_value) == len(plain.best):
+        return plain
+    log_value = np.empty(len(rows.log_value))
+    best, is_tie = np.zeros(len(log_value), dtype=np.int32), np.zeros(len(log_value), dtype=bool)
+    for own, made in zip((log_value, best, is_tie), plain[1:], strict=True):
+        own[rows.is_plain] = made
+    for place, own in enumerate(weights):
+        if len(own) > 1:
+            leaves = slice(*circuit.column_leaves[place : place + 2])
+            with np.errstate(divide="ignore"):
+                logs = circuit.leaf_table(place)[:, np.newaxis, :, 0] + np.log(own[1:])
+            first = rows.first[leaves] + circuit.columns[place].n_cells + 1
+            at = first[:, np.newaxis] + np.arange(len(own) - 1)
+            log_value[at] = logs.max(axis=2)
+            is_near = _is_near(logs, log_value[at][:, :, np.newaxis])
+            best[at], is_tie[at] = is_near.argmax(axis=2), is_near.sum(axis=2) > 1
+    return _BestCells(rows.first, log_value, best, is_tie)
+
+
+def _plain_best_cells(circuit: Circuit) -> _BestCells:
+    """Where nothing is weighed: every cell by itself, and the best of all."""
+    logs, ends = circuit.leaf_log_p[:, 0], circuit.leaf_first
+    width, first = np.diff(ends), ends[:-1] + np.arange(circuit.n_leaves, dtype=np.int32)
+    top = np.maximum.reduceat(logs, ends[:-1])
+    is_near = _is_near(logs, np.repeat(top, width))
+    n_near = np.add.reduceat(is_near, ends[:-1], dtype=np.int64)
+    cell = np.arange(len(logs)) - np.repeat(ends[:-1], width)
+    lowest = np.minimum.reduceat(np.where(is_near, cell, len(logs)), ends[:-1])
+    after = ends[1:]  # the best of all comes after a leaf's own cells
+    return _BestCells(
         first,
-        ends,
-        log_value,
-        best,
-        is_tie,
+        np.insert(logs, after, top),
+        np.insert(cell, after, np.where(n_near > 0, lowest, 0)).astype(np.int32),
+        np.insert(np.zeros(len(logs), dtype=bool), after, n_near > 1),
     )
-    return first, log_value, best, is_tie
 
 
-@kernel
-def _fill_best_cells(
-    leaf_column: IntArray,
-    leaf_first: IntArray,
-    log_p: FloatArray,
-    first_code: AnyArray,
-    log_weights: FloatArray,
-    first: IntArray,
-    ends: AnyArray,
-    log_value: FloatArray,
-    best: IntArray,
-    is_tie: AnyArray,
-) -> None:
-    for l in range(len(leaf_column)):
-        start, n_cells = leaf_first[l], leaf_first[l + 1] - leaf_first[l]
-        for j in range(ends[l] - first[l]):
-            row = first[l] + j
-            if j < n_cells:
-                log_value[row], best[row] = log_p[start + j], j
-                continue
-            weight = first_code[leaf_column[l]] + j * n_cells
-            for cell in range(n_cells):
-                value = log_p[start + cell] + log_weights[weight + cell]
-                if value == -np.inf:
-                    continue
-                slack = TIE * (1.0 + abs(value))
-                if value > log_value[row] + slack:
-                    log_value[row], best[row], is_tie[row] = value, cell, False
-                elif value >= log_value[row] - slack:
-                    is_tie[row] = True
-                    log_value[row] = max(log_value[row], value)
+def _is_near(logs: FloatArray, top: FloatArray) -> AnyArray:
+    """Which are as large as the largest, but for rounding; none where nothing is possible."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(logs >= top - TIE * (1.0 + np.abs(top)))
 
 
 @kernel
@@ -169,15 +123,12 @@ def _best_states(
     stop_block: int,
     codes: AnyArray,
     s: _Shape,
-    first: IntArray,
-    log_value: FloatArray,
-    best: IntArray,
-    is_tie: AnyArray,
+    leaves: _BestCells,
     cells: IntArray,
     log_p: FloatArray,
     is_tied: AnyArray,
 ) -> None:
-    n_leaves = len(first)
+    n_leaves = len(leaves.first)
     n_nodes = n_leaves + len(s.sum_edges) - 1
     value = np.empty((n_nodes, LANES))
     code = np.empty(LANES, dtype=np.int64)
@@ -191,43 +142,36 @@ def _best_states(
                 place = s.leaf_column[l]
                 for b in range(LANES):
                     code[b] = codes[start + min(b, width - 1), place]
-            at = first[l]
+            at = leaves.first[l]
             for b in range(LANES):
-                value[l, b] = log_value[at + code[b]]
+                value[l, b] = leaves.log_value[at + code[b]]
         for n in range(n_leaves, n_nodes):
             mine = value[n]
             for b in range(LANES):
                 mine[b] = -np.inf
             for e in range(s.sum_edges[n - n_leaves], s.sum_edges[n - n_leaves + 1]):
-                log_theta, left, right = (
-                    s.log_theta[e],
-                    value[s.edge_left[e]],
-                    value[s.edge_right[e]],
-                )
+                log_theta, l, r = s.log_theta[e], s.edge_left[e], s.edge_right[e]
+                left, right = value[l], value[r]
                 for b in range(LANES):
                     mine[b] = max(mine[b], log_theta + left[b] + right[b])
         for b in range(width):
             row = start + b
             log_p[row] = value[n_nodes - 1, b]
-            is_tied[row] = _walk_to_best(
-                codes[row], s, first, best, is_tie, value, b, stack, cells[row]
-            )
+            is_tied[row] = _walk_to_best(codes[row], s, leaves, value, b, stack, cells[row])
 
 
 @kernel
 def _walk_to_best(
     codes: AnyArray,
     s: _Shape,
-    first: IntArray,
-    best: IntArray,
-    is_tie: AnyArray,
+    leaves: _BestCells,
     value: FloatArray,
     b: int,
     stack: IntArray,
     cells: IntArray,
 ) -> bool:
     """Follow the edges that reach the largest value; returns whether two were equally good."""
-    n_leaves = len(first)
+    n_leaves = len(leaves.first)
     root = len(value) - 1
     for place in range(len(cells)):
         cells[place] = 0
@@ -240,9 +184,9 @@ def _walk_to_best(
         size -= 1
         n = stack[size]
         if n < n_leaves:
-            row = first[n] + codes[s.leaf_column[n]]
-            cells[s.leaf_column[n]] = best[row]
-            is_tied |= is_tie[row]
+            row = leaves.first[n] + codes[s.leaf_column[n]]
+            cells[s.leaf_column[n]] = leaves.best[row]
+            is_tied |= leaves.is_tie[row]
             continue
         chosen = NONE
         slack = TIE * (1.0 + abs(value[n, b]))
@@ -257,15 +201,52 @@ def _walk_to_best(
     return is_tied
 
 
+class AllCells(NamedTuple):
+    """The cells of all columns, one column after another."""
+
+    first: AnyArray  # (n_columns,) of each column
+    column: AnyArray  # (n_cells,) whose it is
+    cell: AnyArray  # (n_cells,) its number there
+    of_leaf: AnyArray  # (n_leaf_cells,) which of them a cell of a leaf is
+
+
+def all_cells(circuit: Circuit) -> AllCells:
+    """Number the cells of all columns."""
+    n_cells = np.array([column.n_cells for column in circuit.columns])
+    first, column = np.cumsum(n_cells) - n_cells, np.repeat(np.arange(len(n_cells)), n_cells)
+    shift = np.repeat(
+        first[circuit.leaf_column] - circuit.leaf_first[:-1], np.diff(circuit.leaf_first)
+    )
+    return AllCells(
+        first, column, np.arange(len(column)) - first[column], np.arange(len(shift)) + shift
+    )
+
+
+def weighed_cells(circuit: Circuit, evidence: Evidence, row: int) -> tuple[FloatArray, FloatArray]:
+    """What every cell weighs in one question, and the logs of the cells of leaves with that.
+
+    The latter are `(n_leaf_cells, k)`.
+    """
+    cells, codes = made_once(circuit, "_all_cells", all_cells), evidence.codes[row]
+    n_cells, code = evidence.columns.n_cells, codes[cells.column]
+    weights = np.where(code < n_cells[cells.column], code == cells.cell, 1.0)
+    for place in np.flatnonzero(codes > n_cells).tolist():
+        own = evidence.cell_weights(row, place)
+        weights[cells.first[place] : cells.first[place] + len(own)] = own
+    if np.all(weights == 1.0):
+        return weights, circuit.leaf_log_p
+    with np.errstate(divide="ignore"):
+        return weights, circuit.leaf_log_p + np.log(weights)[cells.of_leaf, np.newaxis]
+
+
 def k_best_states(circuit: Circuit, evidence: Evidence, k: int) -> tuple[IntArray, FloatArray]:
     """Cells (n_rows, k, n_columns) and log-probabilities (n_rows, k) of the k best states."""
     n_rows, n_columns = evidence.codes.shape
     best = KBest(circuit, k, n_rows)
     cells = np.zeros((n_rows, k, n_columns), dtype=np.int32)
     log_p = np.full((n_rows, k), -np.inf)
-    weighed = WeighedCells(circuit, evidence)
     for row in range(n_rows):
-        own, logs = best.of(weighed.log_cells(weighed.weights(row)), 0)
+        own, logs = best.of(weighed_cells(circuit, evidence, row)[1], 0)
         cells[row, : len(own)], log_p[row, : len(own)] = own, logs
     return cells, log_p
 

@@ -137,7 +137,7 @@ def joint_table(
     asked: Asked, places: Sequence[int], query: str, max_states: int
 ) -> tuple[FloatArray, float]:
     """The log-probability of all cells of the columns with what is given, and of that alone."""
-    circuit, evidence = asked.circuit, asked.evidence
+    circuit = asked.circuit
     shape = tuple(circuit.columns[place].n_cells for place in places)
     if math.prod(shape) > max_states:
         names = [circuit.columns[place].name for place in places]
@@ -146,11 +146,7 @@ def joint_table(
             f"{quote(names)}, more than max_states = {max_states}. "
             "Ask about fewer columns, or allow more with max_states."
         )
-    if len(evidence) != 1:
-        raise ValueError(
-            f"given must be one row, but has {len(evidence)}. Ask for one row at a time."
-        )
-    found, log_given = given_row(circuit, evidence)
+    found, log_given = given_row(circuit, asked.one_row().evidence)
     if found is None:
         return np.full(shape, -np.inf), log_given
     with np.errstate(divide="ignore"):

@@ -146,11 +146,7 @@ def cells_together(asked: Asked, places: Sequence[int]) -> tuple[FloatArray, Int
 
     Also the number of the first cell of each column. One question for every cell.
     """
-    circuit, evidence = asked.circuit, asked.evidence
-    if len(evidence) != 1:
-        raise ValueError(
-            f"given must be one row, but has {len(evidence)}. Ask for one row at a time."
-        )
+    circuit, evidence = asked.circuit, asked.one_row().evidence
     raise_if_impossible(log_probabilities(circuit, evidence))
     widths = [circuit.columns[place].n_cells for place in places]
     first = np.cumsum([0, *widths], dtype=np.int32)

@@ -167,10 +167,7 @@ def posterior(model: Any, column: str, given: Any = None) -> ColumnPosterior:
 
 @lazily("given")
 def _posterior(model: Any, column: str, given: Any) -> Any:
-    asked = _asked(model, column, given, "posterior")
-    if len(asked.chances) != 1:
-        n_rows = len(asked.chances)
-        raise ValueError(f"given must be one row, but has {n_rows}. Ask for one at a time.")
+    asked = _asked(model, column, given, "posterior", one_row=True)
     [number], own = asked.numbers, asked.columns[0]
     if not np.isnan(number):
         if not abs(number) <= LARGEST:
@@ -208,9 +205,10 @@ def expectation(model: Any, column: str, given: Any = None) -> Any:
     >>> round(expectation(model, "x1"), 1)
     44.8
     """
-    return _for_each_row(
-        model, column, given, "expectation", lambda own, p: p @ own.cell_means, lambda x: x, _values
-    )
+    asked = _asked(model, column, given, "expectation")
+    found = asked.answers(lambda own, p: p @ own.cell_means, lambda known: known)
+    own = asked.columns[0]
+    return as_value(own, float(found[0])) if asked.is_single else _values(own, found)
 
 
 @lazily("given")
@@ -246,10 +244,7 @@ def variance(model: Any, column: str, given: Any = None) -> float | FloatArray:
             return means * (1.0 - means)
         return _variances(own, chances)
 
-    found: float | FloatArray = _for_each_row(
-        model, column, given, "variance", of_row, np.zeros_like, lambda _, x: x
-    )
-    return found
+    return _asked(model, column, given, "variance").numbers_of(of_row, np.zeros_like)
 
 
 @lazily("given")
@@ -321,16 +316,9 @@ def cdf(model: Any, column: str, x: Any, given: Any = None) -> float | FloatArra
     0.5045
     """
     number = _number_of(model, column, x, "cdf")
-    found: float | FloatArray = _for_each_row(
-        model,
-        column,
-        given,
-        "cdf",
-        lambda own, p: _cumulative(own, p, x),
-        lambda known: np.where(known <= number, 1.0, 0.0),
-        lambda _, found: found,
+    return _asked(model, column, given, "cdf").numbers_of(
+        lambda own, p: _cumulative(own, p, x), lambda known: np.where(known <= number, 1.0, 0.0)
     )
-    return found
 
 
 @lazily("given")
@@ -361,16 +349,9 @@ def pdf(model: Any, column: str, x: Any, given: Any = None) -> float | FloatArra
     0.2468
     """
     number = _number_of(model, column, x, "pdf")
-    found: float | FloatArray = _for_each_row(
-        model,
-        column,
-        given,
-        "pdf",
-        lambda own, p: _densities(own, p, x),
-        lambda known: np.where(known == number, 1.0, 0.0),
-        lambda _, found: found,
+    return _asked(model, column, given, "pdf").numbers_of(
+        lambda own, p: _densities(own, p, x), lambda known: np.where(known == number, 1.0, 0.0)
     )
-    return found
 
 
 def check_shares(q: Any) -> FloatArray:
@@ -412,10 +393,16 @@ class _Asked:
         found[is_known] = if_known(self.numbers[is_known])
         return found
 
+    def numbers_of(self, *answer: Callable[..., FloatArray]) -> float | FloatArray:
+        """The same, as a float where one row is asked about."""
+        found = self.answers(*answer)
+        return float(found[0]) if self.is_single else found
 
-def _asked(model: Any, name: str, given: Any, query: str) -> _Asked:
+
+def _asked(model: Any, name: str, given: Any, query: str, *, one_row: bool = False) -> _Asked:
     _column(circuit_of(model).columns, name, query)
     asked = ask(model, given, [name])
+    asked = asked.one_row() if one_row else asked
     evidence, place = asked.evidence, asked.circuit.columns.place(name)
     log_p, [chances] = cell_probabilities(asked.circuit, evidence, [place])
     raise_if_impossible(log_p)
@@ -425,23 +412,6 @@ def _asked(model: Any, name: str, given: Any, query: str) -> _Asked:
         regions = [evidence.regions.get((row, place)) for row in range(len(evidence))]
         columns = [columns[0] if own is None else columns[0].within(own) for own in regions]
     return _Asked(columns, chances, numbers, asked.is_single)
-
-
-def _for_each_row(
-    model: Any,
-    name: str,
-    given: Any,
-    query: str,
-    answer: Callable[[Column, FloatArray], FloatArray],
-    if_known: Callable[[FloatArray], FloatArray],
-    as_values: Callable[[Column, FloatArray], Any],
-) -> Any:
-    asked = _asked(model, name, given, query)
-    found = asked.answers(answer, if_known)
-    if not asked.is_single:
-        return as_values(asked.columns[0], found)
-    is_mean = query == "expectation"
-    return as_value(asked.columns[0], float(found[0])) if is_mean else float(found[0])
 
 
 def _column(columns: Columns, name: str, query: str) -> Column:

@@ -168,9 +168,7 @@ class _Group:
 
 
 def _group(model: Any, given: Any) -> _Group:
-    asked = ask(model, given)
-    if len(asked.evidence) != 1:
-        raise ValueError(f"A group is one row or dict, but has {len(asked.evidence)} rows.")
+    asked = ask(model, given).one_row()
     log_p = log_probabilities(asked.circuit, asked.evidence)
     raise_if_impossible(log_p)
     return _Group(asked, float(log_p[0]), frozenset(asked.named))

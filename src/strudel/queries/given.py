@@ -63,13 +63,17 @@ class Asked:
         """Whether it is one question, whose answer has no axis of rows."""
         return self.evidence.is_single
 
+    def one_row(self) -> Asked:
+        """Itself, if it is about one row."""
+        if len(self.evidence) != 1:
+            raise ValueError(
+                f"given must be one row, but has {len(self.evidence)}. Ask for one row at a time."
+            )
+        return self
+
     def of_row(self, row: int) -> Asked:
         """One of its questions."""
-        return (
-            self
-            if len(self.evidence) == 1
-            else replace(self, evidence=self.evidence.take(np.array([row])))
-        )
+        return replace(self, evidence=self.evidence.take(np.array([row])))
 
 
 def circuit_of(model: Any) -> Circuit:

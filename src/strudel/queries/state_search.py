@@ -13,15 +13,21 @@ from __future__ import annotations
 
 import heapq
 import math
-from itertools import compress, pairwise, product
+from itertools import compress, product
 from typing import NamedTuple
 
 import numpy as np
 
 from strudel._compiling import now
 from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
-from strudel.queries.state_bounds import passes, relax
-from strudel.queries.state_values import Question, best_of_components, log_of, row_values
+from strudel.queries.state_bounds import (
+    Question,
+    best_of_components,
+    log_of,
+    passes,
+    relax,
+    row_values,
+)
 
 ROUGH = 1e-80  # a value below may be that of parameters kept at SMALLEST
 ROUNDING = 1e-11  # what a bound and the probability it bounds may differ by when they are equal
@@ -173,9 +179,14 @@ class StateSearch:
             heapq.heappush(self._heap, Assignment(-log_bound, self._n_pushed, allowed))
             self._n_pushed += 1
             return
-        first = self._row.first.tolist()
-        own = [self._row.choice_cell[a:b][allowed[a:b] == 1].tolist() for a, b in pairwise(first)]
-        self._score(np.array(list(product(*own)), dtype=np.int64))
+        at = np.flatnonzero(allowed)
+        column, cell = self._column_of[at], self._row.choice_cell[at]
+        several = np.flatnonzero(n_left > 1)
+        ways = list(product(*(cell[column == which].tolist() for which in several)))
+        states = np.empty((len(ways), len(self._row.places)), dtype=np.int64)
+        states[:, column] = cell
+        states[:, several] = ways
+        self._score(states)
 
     def _branch(self, n_taken: float) -> None:
         """Take the assignments with the largest bounds and split each."""

@@ -86,9 +86,7 @@ def surprise(
     check_count("n_samples", n_samples)
     circuit = circuit_of(model)
     if given is not None:
-        asked = ask(model, given)
-        if len(asked.evidence) != 1:
-            raise ValueError(f"given must be one row, but has {len(asked.evidence)}.")
+        asked = ask(model, given).one_row()
         found, _ = given_row(asked.circuit, asked.evidence)
         if found is None:
             raise NoValueError(f"What is given {IMPOSSIBLE}", column="")
