@@ -20,7 +20,7 @@ from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.passes import LANES
 from strudel.circuits.walks import leaf_rows, made_once
-from strudel.tables.evidence import Evidence
+from strudel.tables.evidence import Evidence, nothing_known
 
 MOST_BYTES = 4 * 2**30
 WORD = 64
@@ -96,7 +96,7 @@ def _best_cells(circuit: Circuit, weights: tuple[FloatArray, ...]) -> _BestCells
 def _plain_best_cells(circuit: Circuit) -> _BestCells:
     """Where nothing is weighed: every cell by itself, and the best of all."""
     logs, ends = circuit.leaf_log_p[:, 0], circuit.leaf_first
-    width, first = np.diff(ends), ends[:-1] + np.arange(circuit.n_leaves, dtype=np.int32)
+    width = np.diff(ends)
     top = np.maximum.reduceat(logs, ends[:-1])
     is_near = _is_near(logs, np.repeat(top, width))
     n_near = np.add.reduceat(is_near, ends[:-1], dtype=np.int64)
@@ -104,7 +104,7 @@ def _plain_best_cells(circuit: Circuit) -> _BestCells:
     lowest = np.minimum.reduceat(np.where(is_near, cell, len(logs)), ends[:-1])
     after = ends[1:]  # the best of all comes after a leaf's own cells
     return _BestCells(
-        first,
+        leaf_rows(circuit, nothing_known(circuit.columns).weights).first,
         np.insert(logs, after, top),
         np.insert(cell, after, np.where(n_near > 0, lowest, 0)).astype(np.int32),
         np.insert(np.zeros(len(logs), dtype=bool), after, n_near > 1),

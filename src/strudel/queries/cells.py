@@ -125,11 +125,11 @@ def rest_probabilities(circuit: Circuit, evidence: Evidence) -> tuple[FloatArray
                 shares = np.einsum("rkl,rlk->rk", flows[:, :, leaves], more[at])
                 rest[part, place] = log_mean(circuit, logs + np.log(shares))
             rest[part, place][rows.log_value[at].min(axis=(1, 2)) < FAINT] = np.nan
-    row, place = np.nonzero(np.isnan(rest))
+    row, column = np.nonzero(np.isnan(rest))
     without = codes[row]
-    without[np.arange(len(row)), place] = [circuit.columns[c].n_cells for c in place]
+    without[np.arange(len(row)), column] = circuit.columns.n_cells[column]
     few, at = distinct_rows(without)
-    rest[row, place] = log_mean(circuit, component_logs_of(circuit, rows, few))[at]
+    rest[row, column] = log_mean(circuit, component_logs_of(circuit, rows, few))[at]
     return log_p[place_of], rest[place_of]
 
 
