@@ -18,7 +18,7 @@ from strudel.circuits.compile import compile_factorized
 from strudel.logic.terms import variables
 from strudel.predictions.asked import ask_about
 from strudel.predictions.decision import decision_of
-from strudel.predictions.forms import Ranges
+from strudel.predictions.forms import next_splits
 from strudel.predictions.posterior_bounds import PosteriorBounds
 from strudel.trees.vtree import balanced_vtree
 from worlds import PREDICTORS, World
@@ -44,9 +44,8 @@ def check(predictor, n_vars, rng, model=None):
     model = compile_factorized(balanced_vtree(n_vars)) if model is None else model
     [asked] = ask_about(model, [predictor], None)
     codes = random_codes(rng, 8, n_vars)
-    ranges = Ranges(asked.form, asked.known)
-    low, high = ranges.bounds(codes)
-    places, cells = ranges.next_splits(codes)
+    low, high = asked.form.bounds(asked.known, codes)
+    places, cells = next_splits(asked.form, asked.known, codes)
     for i, row in enumerate(codes):
         outputs = asked.form.evaluate(completed(row).astype(int))
         scale = 1.0 + np.abs(outputs).max()

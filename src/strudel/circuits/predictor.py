@@ -94,12 +94,12 @@ class PredictorCircuit:
 
     def outputs(self, cells: AnyArray) -> FloatArray:
         """The same for rows of cells."""
-        log_p = flow_logs(self._weights, cells)
+        log_p = flow_logs(self.weights, cells)
         # A row that is impossible takes nothing.
         return np.asarray(self.bias + np.where(log_p == -np.inf, 0.0, log_p))
 
     @cached_property
-    def _weights(self) -> Circuit:
+    def weights(self) -> Circuit:
         """The structure with weights for parameters: flows add up what a row takes."""
         circuit, k = self.structure, self.n_outputs
         is_cell = circuit.leaf_log_p > -np.inf

@@ -20,7 +20,7 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.predictions.asked import Asked
-from strudel.predictions.forms import Form, LeafForm, LinearForm, Ranges, half_of
+from strudel.predictions.forms import Form, LeafForm, LinearForm, half_of, next_splits
 from strudel.predictions.moments import expected_outputs
 from strudel.predictions.posterior_bounds import PosteriorBounds
 
@@ -101,7 +101,7 @@ def decision_of(asked: Asked, threshold: float) -> Decision:
         for column, (a, b) in enumerate(pairs):
             matrix[a, column], matrix[b, column] = -1.0, 1.0
     margins = form.with_columns(matrix)
-    ends = Ranges(margins, asked.known).bounds(asked.known.nothing())
+    ends = margins.bounds(asked.known, asked.known.nothing())
     scale = max(float(np.abs(end).max(initial=0.0)) for end in (*ends, np.array([cut or 0.0])))
     classes = form.said.classes
     return Decision(
@@ -176,8 +176,7 @@ class PredictorDecider:
         self._shifts = shifts  # (n_rows, n_outputs) what known numbers add to the outputs
         self._margin_shifts = shifts @ decision.matrix
         self._start = codes  # the rows of evidence
-        self._ranges = Ranges(decision.margins, self._known)
-        rest = np.setdiff1d(np.array(self._ranges.places, dtype=np.int64), self._open)
+        rest = np.setdiff1d(np.array(decision.margins.places, dtype=np.int64), self._open)
         self._is_complete = bool(self._known.is_settled(codes)[:, rest].all())
         self._order: dict[int, tuple[IntArray, list[AnyArray]]] = {}
         self._bounds: PosteriorBounds | None = None
@@ -195,7 +194,7 @@ class PredictorDecider:
 
     def _labels(self, codes: AnyArray, owner: AnyArray) -> IntArray:
         codes = self._as_seen(codes, owner)
-        low, high = self._ranges.bounds(codes)
+        low, high = self._decision.margins.bounds(self._known, codes)
         shift = self._margin_shifts[owner]
         low, high = low + shift, high + shift
         label = self._decision.labels(low, high)
@@ -241,7 +240,7 @@ class PredictorDecider:
         """Of each row, the open column that moves the expected output most, and how to split it."""
         codes = self._as_seen(codes, owner)
         if self._is_complete:
-            return self._ranges.next_splits(codes)
+            return next_splits(self._decision.margins, self._known, codes)
         places = np.full(len(codes), NONE, dtype=np.int32)
         cells: list[AnyArray] = [np.zeros(0, dtype=bool)] * len(codes)
         is_settled = self._known.is_settled(codes)

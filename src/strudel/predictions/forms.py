@@ -1,23 +1,25 @@
 """Predictors as flat arrays, whatever library they come from, and what they can still say.
 
 In:  the parameters of a predictor over the cells of columns.
-Out: `LinearForm`, `LeafForm`, `CircuitForm` or `EventForm`; `Ranges`: the least and the largest
-     output over all completions of rows that are only partly known, even impossible ones.
+Out: `LinearForm`, `LeafForm`, `CircuitForm` or `EventForm`. Each has its output for complete rows
+     (`evaluate`), and for rows of codes, which are only partly known, the least and the largest
+     output over all completions, even impossible ones (`bounds`); `next_splits` says which column
+     to ask for to narrow them most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.predictor import PredictorCircuit
-from strudel.logic.column_classes import Classes, classes_of, region_of
+from strudel.logic.column_classes import region_of
 from strudel.logic.events import Bounds, Event, bounds_from_leaves, children_first
 from strudel.predictions.cell_codes import CellCodes
 from strudel.tables.column import Column
@@ -25,6 +27,8 @@ from strudel.tables.schema import Columns
 
 Output: TypeAlias = Literal["value", "logit", "probability"]
 Link: TypeAlias = Literal["identity", "sigmoid", "softmax"]
+Ends: TypeAlias = tuple[FloatArray, FloatArray]  # the least and the largest, `(n_rows, n_outputs)`
+Gains: TypeAlias = tuple[FloatArray, Callable[[int, int], AnyArray]]
 
 
 class Said(NamedTuple):
@@ -104,6 +108,44 @@ class LinearForm:
         spread = (np.ptp(own, axis=0).max(initial=0.0) for own in self.weight)
         return [place for place, width in enumerate(spread) if width > 0.0]
 
+    def bounds(self, known: CellCodes, codes: AnyArray) -> Ends:
+        """The least and the largest output of each row."""
+        at = known.first[:-1] + codes
+        low, high = (end[at].sum(axis=1) + self.bias for end in self._ends(known))
+        return low, high
+
+    def gains(self, known: CellCodes, codes: AnyArray) -> Gains:
+        """How far apart the weights of each column are, and the cells above their middle."""
+
+        def cells(row: int, place: int) -> AnyArray:
+            code = int(codes[row, place])
+            return known.table(
+                ("above", self, place, code), lambda: self._above_middle(place, known, code)
+            )
+
+        low, high = self._ends(known)
+        spread = known.table(("spread", self), lambda: (high - low).max(axis=1, initial=0.0))
+        gain = spread[known.first[:-1] + codes]
+        return np.where(gain > 0.0, gain, -1.0), cells
+
+    def _ends(self, known: CellCodes) -> Ends:
+        """For every code the least and the largest weight."""
+
+        def make() -> Ends:
+            ends = [extremes(known.weights(p) > 0.0, own) for p, own in enumerate(self.weight)]
+            low, high = map(np.concatenate, zip(*ends, strict=True))
+            return low, high
+
+        return known.table(("ends", self), make)
+
+    def _above_middle(self, place: int, known: CellCodes, code: int) -> AnyArray:
+        possible = known.weights(place)[code] > 0.0
+        weight = self.weight[place]
+        weight = weight[:, int(np.argmax(np.ptp(weight[possible], axis=0)))]
+        own = weight[possible]
+        above = weight > 0.5 * (own.min() + own.max())
+        return above if (possible & above).any() else weight >= own.max()
+
 
 class CellSets(NamedTuple):
     """Sets of cells of columns, each once."""
@@ -174,6 +216,45 @@ class LeafForm:
         """The columns that it looks at."""
         return sorted(set(self.sets.place[self.leaf_set].tolist()))
 
+    def relations(self, known: CellCodes) -> tuple[AnyArray, AnyArray]:
+        """How every code relates to the sets; see `CellSets.relations`."""
+        return known.table(("relations", self), lambda: self.sets.relations(known))
+
+    def bounds(self, known: CellCodes, codes: AnyArray) -> Ends:
+        """The least and the largest output of each row."""
+        low, high, _, _ = self._ranges(known, codes)
+        return low, high
+
+    def gains(self, known: CellCodes, codes: AnyArray) -> Gains:
+        """How much each column would narrow the output, and the set that its trees ask for.
+
+        For a tree it is the first unknown one on the path, so that a search visits no more rows
+        than the tree has nodes.
+        """
+        _, _, gain, asked = self._ranges(known, codes)
+        return gain, lambda row, place: self.sets.cells[asked[row, place]]
+
+    def _ranges(
+        self, known: CellCodes, codes: AnyArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+        low, high = (np.tile(self.bias, (len(codes), 1)) for _ in range(2))
+        gain = np.full((len(codes), self.n_columns), -1.0)
+        asked = np.full((len(codes), self.n_columns), NONE, dtype=np.int32)
+        _leaf_ranges(
+            codes,
+            self.sets.place,
+            *self.relations(known),
+            self.leaf_start,
+            self.leaf_set,
+            self.leaf_tree,
+            self.leaf_value,
+            low,
+            high,
+            gain,
+            asked,
+        )
+        return low, high, gain, asked
+
 
 @kernel
 def _add_leaves(
@@ -226,6 +307,80 @@ class CircuitForm:
         """The columns that it looks at."""
         return list(range(len(self.circuit.structure.columns)))
 
+    def bounds(self, known: CellCodes, codes: AnyArray) -> Ends:
+        """The least and the largest output of each row.
+
+        The least sum of weights is the largest of their opposites.
+        """
+        circuit = self.circuit.structure
+        first, weight, edge_weight = known.table(("circuit", self), lambda: self._both_ways(known))
+        value = np.empty((circuit.n_nodes, edge_weight.shape[1]))
+        found = np.empty((len(codes), edge_weight.shape[1]))
+        _largest_sums(
+            codes,
+            circuit.leaf_column,
+            first,
+            weight,
+            circuit.sum_edges,
+            circuit.edge_left,
+            circuit.edge_right,
+            edge_weight,
+            value,
+            found,
+        )
+        found[found[:, 0] == -np.inf] = 0.0  # what no completion satisfies
+        if self.circuit.misses_rows:
+            is_open = ~np.all(known.is_settled(codes), axis=1)
+            found[is_open] = np.maximum(found[is_open], 0.0)
+        most, opposite = np.split(found, 2, axis=1)
+        return self.bias - opposite, self.bias + most
+
+    def gains(self, known: CellCodes, codes: AnyArray) -> Gains:
+        """How much weight lies on each column, and half of its cells."""
+        gain = np.tile(self.circuit.weight_by_column, (len(codes), 1))
+        return gain, lambda row, place: half_of(known.weights(place)[codes[row, place]] > 0.0)
+
+    def _both_ways(self, known: CellCodes) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Where the codes of every leaf start, largest weights and opposites; those of edges."""
+        circuit, edge_weight = self.circuit.weights, self.circuit.edge_weight
+        rows, widths = [], []
+        for place in range(len(circuit.columns)):
+            table, of_codes = circuit.leaf_table(place), known.weights(place) > 0.0
+            is_possible = of_codes & (table[:, np.newaxis, :, 0] > -np.inf)
+            low, high = extremes(is_possible, table[:, np.newaxis])
+            rows.append(np.concatenate([high, -low], axis=2).reshape(-1, 2 * len(self.bias)))
+            widths += [len(of_codes)] * len(table)
+        first = np.cumsum([0, *widths[:-1]]).astype(np.int32)
+        return first, np.concatenate(rows), np.hstack([edge_weight, -edge_weight])
+
+
+@kernel
+def _largest_sums(
+    codes: AnyArray,
+    leaf_column: IntArray,
+    leaf_first: IntArray,
+    leaf_weight: FloatArray,
+    sum_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    edge_weight: FloatArray,
+    value: FloatArray,
+    found: FloatArray,
+) -> None:
+    """The largest sums of weights that completions of rows take; -inf if there is none."""
+    n_leaves, n_sums = len(leaf_column), len(sum_edges) - 1
+    for s in range(len(codes)):
+        for l in range(n_leaves):
+            value[l] = leaf_weight[leaf_first[l] + codes[s, leaf_column[l]]]
+        for i in range(n_sums):
+            mine = value[n_leaves + i]
+            mine[:] = -np.inf
+            for e in range(sum_edges[i], sum_edges[i + 1]):
+                left, right, weight = value[edge_left[e]], value[edge_right[e]], edge_weight[e]
+                for j in range(len(mine)):
+                    mine[j] = max(mine[j], left[j] + right[j] + weight[j])
+        found[s] = value[n_leaves + n_sums - 1]
+
 
 @dataclass(frozen=True, eq=False)
 class EventForm:
@@ -242,11 +397,6 @@ class EventForm:
         return np.zeros(1)
 
     @cached_property
-    def classes(self) -> Classes:
-        """The classes of values that it can tell apart."""
-        return classes_of(self.event, self.columns)
-
-    @cached_property
     def leaf_cells(self) -> dict[int, tuple[int, AnyArray]]:
         """By the id of a leaf: its column, and the cells in which it holds."""
         found = {}
@@ -258,29 +408,70 @@ class EventForm:
 
     def evaluate(self, cells: AnyArray) -> FloatArray:
         """1 or 0, `(n_rows, 1)`, for rows of cells."""
-        low, _ = self.bounds(lambda place, own: own[cells[:, place]], lambda place: cells[:, place])
+
+        def of_cells(place: int, own: AnyArray) -> Bounds:
+            return own[cells[:, place]], own[cells[:, place]]
+
+        low, _ = self._bounds_by_part(of_cells, cells)[id(self.event)]
         return low.astype(np.float64)[:, np.newaxis]
 
-    def bounds(self, of_cells: Any, bits: Any) -> Bounds:
-        """Whether the event must and may hold; see `bounds_by_part`."""
-        return self.bounds_by_part(of_cells, bits)[id(self.event)]
+    def bounds(self, known: CellCodes, codes: AnyArray) -> Ends:
+        """The least and the largest output of each row."""
+        ends = self._bounds_of_codes(known, codes)[id(self.event)]
+        low, high = (end.astype(np.float64)[:, np.newaxis] for end in ends)
+        return low, high
 
-    def bounds_by_part(self, of_cells: Any, bits: Any) -> dict[int, Bounds]:
+    def gains(self, known: CellCodes, codes: AnyArray) -> Gains:
+        """How many parts that still matter are about each column, and the cells that one asks for.
+
+        A part matters if it is open, and so are all above it.
+        """
+        bounds = self._bounds_of_codes(known, codes)
+        is_open = {key: low != high for key, (low, high) in bounds.items()}
+        matters = {key: np.zeros(len(codes), dtype=np.bool_) for key in bounds}
+        gain = np.zeros(codes.shape)
+        matters[id(self.event)] = is_open[id(self.event)]
+        for part, operands in reversed(list(children_first(self.event))):
+            here = matters[id(part)]
+            for child in operands:
+                matters[id(child)] |= here & is_open[id(child)]
+            if id(part) in self.leaf_cells:
+                gain[:, self.leaf_cells[id(part)][0]] += here
+            elif part.sdd is not None:
+                gain += here[:, np.newaxis]
+
+        def cells(row: int, place: int) -> AnyArray:
+            possible = known.weights(place)[codes[row, place]] > 0.0
+            for own, cells in self.leaf_cells.values():
+                if own == place and (possible & cells).any() and (possible & ~cells).any():
+                    return cells
+            return half_of(possible)
+
+        return gain, cells
+
+    def _bounds_of_codes(self, known: CellCodes, codes: AnyArray) -> dict[int, Bounds]:
+        def of_cells(place: int, cells: AnyArray) -> Bounds:
+            is_possible = known.weights(place)[codes[:, place]] > 0.0
+            inside: AnyArray = np.any(is_possible[:, cells], axis=1)
+            outside: AnyArray = np.any(is_possible[:, ~cells], axis=1)
+            return ~outside, inside
+
+        return self._bounds_by_part(of_cells, codes)
+
+    def _bounds_by_part(
+        self, of_cells: Callable[[int, AnyArray], Bounds], codes: AnyArray
+    ) -> dict[int, Bounds]:
         """Whether every part must and may hold, by its id.
 
-        ``of_cells(place, cells)`` says where a column surely is in some cells, or a pair of where
-        it surely and where it possibly is; ``bits(place)`` are codes of 0/1 variables.
+        ``of_cells(place, cells)`` says where a column surely and possibly is in some cells.
         """
 
         def of_leaf(leaf: Event) -> Bounds:
             if leaf.sdd is not None:
-                places = range(len(self.columns))
-                return leaf.sdd.bounds(np.column_stack([bits(place) for place in places]))
-            found = of_cells(*self.leaf_cells[id(leaf)])
-            return found if isinstance(found, tuple) else (found, found)
+                return leaf.sdd.bounds(codes.astype(np.uint8))
+            return of_cells(*self.leaf_cells[id(leaf)])
 
-        n_rows = len(bits(0))
-        return bounds_from_leaves(self.event, of_leaf, n_rows)
+        return bounds_from_leaves(self.event, of_leaf, len(codes))
 
     def with_columns(self, matrix: FloatArray) -> EventForm:
         """Itself: it has one output."""
@@ -333,195 +524,31 @@ def form_of_leaves(
 # What partly known rows can still be
 
 
-class Ranges:
-    """The outputs that completions of rows of codes can have."""
+def next_splits(form: Form, known: CellCodes, codes: AnyArray) -> tuple[IntArray, list[AnyArray]]:
+    """For each row the column that narrows the output most, and cells to split it by.
 
-    def __init__(self, form: Form, known: CellCodes) -> None:
-        self.form, self.known = form, known
-        self.places = form.places
+    NONE where no column that is left matters.
+    """
+    gain, cells_of = form.gains(known, codes)
+    is_left = ~known.is_settled(codes)
+    is_left[:, np.setdiff1d(np.arange(codes.shape[1]), form.places)] = False
+    gain = np.where(is_left, gain, -1.0)
+    best = gain.argmax(axis=1)
+    is_open = gain[np.arange(len(codes)), best] >= 0.0
+    places = np.where(is_open, best, NONE).astype(np.int32)
+    nothing = np.zeros(0, dtype=bool)
+    cells = [
+        cells_of(row, place) if place != NONE else nothing
+        for row, place in enumerate(places.tolist())
+    ]
+    return places, cells
 
-    def bounds(self, codes: AnyArray) -> tuple[FloatArray, FloatArray]:
-        """The least and the largest output of each row, `(n_rows, n_outputs)` each."""
-        form = self.form
-        if isinstance(form, LinearForm):
-            low, high, _ = self.known.table(("linear", form), self._linear_tables)
-            at = self.known.first[:-1] + codes
-            return low[at].sum(axis=1) + form.bias, high[at].sum(axis=1) + form.bias
-        if isinstance(form, EventForm):
-            ends = form.bounds(*self._of_codes(codes))
-            low, high = (end.astype(np.float64)[:, np.newaxis] for end in ends)
-            return low, high
-        if isinstance(form, LeafForm):
-            return self._of_leaves(codes)[:2]
-        return self._of_circuit(codes)
 
-    def next_splits(self, codes: AnyArray) -> tuple[IntArray, list[AnyArray]]:
-        """For each row the column that narrows the output most, and cells to split it by.
-
-        NONE where no column that is left matters. For a tree it is the first unknown one on the
-        path, so that a search visits no more rows than the tree has nodes.
-        """
-        form, known = self.form, self.known
-        asked = np.zeros((0, 0), dtype=np.int32)
-        if isinstance(form, LeafForm):
-            _, _, gain, asked = self._of_leaves(codes)
-        elif isinstance(form, EventForm):
-            gain = self._event_gains(codes)
-        elif isinstance(form, LinearForm):
-            gain = known.table(("linear", form), self._linear_tables)[2][known.first[:-1] + codes]
-        else:
-            gain = np.tile(form.circuit.weight_by_column, (len(codes), 1))
-        if not isinstance(form, LinearForm | LeafForm):
-            gain = np.where(known.is_settled(codes), -1.0, gain)
-            gain[:, np.setdiff1d(np.arange(gain.shape[1]), self.places)] = -1.0
-        best = gain.argmax(axis=1)
-        is_open = gain[np.arange(len(codes)), best] >= 0.0
-        places = np.where(is_open, best, NONE).astype(np.int32)
-        cells = [
-            self._cells(row, place, codes, asked) if place != NONE else np.zeros(0, dtype=bool)
-            for row, place in enumerate(places.tolist())
-        ]
-        return places, cells
-
-    def _cells(self, row: int, place: int, codes: AnyArray, asked: IntArray) -> AnyArray:
-        """Cells of a column, some of which a row may have and some not."""
-        form, code = self.form, int(codes[row, place])
-        if isinstance(form, LeafForm):
-            return form.sets.cells[asked[row, place]]
-        if isinstance(form, LinearForm):
-            return self.known.table(
-                ("above", form, place, code), lambda: self._above_middle(place, code)
-            )
-        possible = self.known.weights(place)[code] > 0.0
-        if isinstance(form, EventForm):
-            for own, cells in form.leaf_cells.values():
-                if own == place and (possible & cells).any() and (possible & ~cells).any():
-                    return cells
-        return half_of(possible)
-
-    def _linear_tables(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """For every code the least and largest weight, and how far they are apart; -1 for none."""
-        form, known = self.form, self.known
-        assert isinstance(form, LinearForm)
-        ends = []
-        for place, own in enumerate(form.weight):
-            is_possible = (known.weights(place) > 0.0)[:, :, np.newaxis]
-            least = np.where(is_possible, own, np.inf).min(axis=1)
-            most = np.where(is_possible, own, -np.inf).max(axis=1)
-            ends.append((least, most))
-        low, high = (np.concatenate(side) for side in zip(*ends, strict=True))
-        gain = (high - low).max(axis=1, initial=0.0)
-        return low, high, np.where(gain > 0.0, gain, -1.0)
-
-    def _above_middle(self, place: int, code: int) -> AnyArray:
-        form = self.form
-        assert isinstance(form, LinearForm)
-        possible = self.known.weights(place)[code] > 0.0
-        weight = form.weight[place]
-        own = weight[possible]
-        output = int(np.argmax(np.ptp(own, axis=0)))
-        middle = 0.5 * (own[:, output].min() + own[:, output].max())
-        above = weight[:, output] > middle
-        return above if (possible & above).any() else weight[:, output] >= own[:, output].max()
-
-    def _of_leaves(self, codes: AnyArray) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-        """Least and largest outputs, how much each column would narrow them, and by which set."""
-        form = self.form
-        assert isinstance(form, LeafForm)
-        low, high = np.tile(form.bias, (len(codes), 1)), np.tile(form.bias, (len(codes), 1))
-        gain = np.full((len(codes), form.n_columns), -1.0)
-        asked = np.full((len(codes), form.n_columns), NONE, dtype=np.int32)
-        relation = self.known.table(("relations", form), lambda: form.sets.relations(self.known))
-        _leaf_ranges(
-            codes,
-            form.sets.place,
-            *relation,
-            form.leaf_start,
-            form.leaf_set,
-            form.leaf_tree,
-            form.leaf_value,
-            low,
-            high,
-            gain,
-            asked,
-        )
-        return low, high, gain, asked
-
-    def _of_codes(self, codes: AnyArray) -> tuple[Any, Any]:
-        """What `bounds_by_part` asks of codes."""
-
-        def of_cells(place: int, cells: AnyArray) -> Bounds:
-            is_possible = self.known.weights(place)[codes[:, place]] > 0.0
-            inside: AnyArray = np.any(is_possible[:, cells], axis=1)
-            outside: AnyArray = np.any(is_possible[:, ~cells], axis=1)
-            return ~outside, inside
-
-        return of_cells, lambda place: codes[:, place].astype(np.uint8)
-
-    def _event_gains(self, codes: AnyArray) -> FloatArray:
-        """For each column, how many parts of the event that still matter are about it."""
-        form = self.form
-        assert isinstance(form, EventForm)
-        bounds = form.bounds_by_part(*self._of_codes(codes))
-        is_open = {key: low != high for key, (low, high) in bounds.items()}
-        matters = {key: np.zeros(len(codes), dtype=np.bool_) for key in bounds}
-        gain = np.zeros(codes.shape)
-        matters[id(form.event)] = is_open[id(form.event)]
-        for part, operands in reversed(list(children_first(form.event))):
-            here = matters[id(part)]
-            for child in operands:
-                matters[id(child)] |= here & is_open[id(child)]
-            if id(part) in form.leaf_cells:
-                gain[:, form.leaf_cells[id(part)][0]] += here
-            elif part.sdd is not None:
-                gain += here[:, np.newaxis]
-        return gain
-
-    def _of_circuit(self, codes: AnyArray) -> tuple[FloatArray, FloatArray]:
-        form, known = self.form, self.known
-        assert isinstance(form, CircuitForm)
-        own = form.circuit
-        circuit, n_outputs = own.structure, len(own.bias)
-        first, least, most = known.table(("circuit", form), self._leaf_tables)
-        is_complete: AnyArray = np.all(known.is_settled(codes), axis=1)
-        low, high = np.tile(own.bias, (len(codes), 1)), np.tile(own.bias, (len(codes), 1))
-        _circuit_bounds(
-            codes,
-            is_complete,
-            circuit.leaf_column,
-            circuit.sum_edges,
-            circuit.edge_left,
-            circuit.edge_right,
-            first,
-            least,
-            most,
-            np.ascontiguousarray(own.edge_weight),
-            own.misses_rows,
-            np.empty((2, circuit.n_nodes, n_outputs)),
-            low,
-            high,
-        )
-        return low, high
-
-    def _leaf_tables(self) -> tuple[AnyArray, FloatArray, FloatArray]:
-        """The least and the largest weight of every leaf and code, from ``first[leaf]`` on."""
-        form, known = self.form, self.known
-        assert isinstance(form, CircuitForm)
-        circuit = form.circuit.structure
-        first, least, most = [], [], []
-        total = 0
-        for place in range(len(circuit.columns)):
-            leaves = range(*circuit.column_leaves[place : place + 2].tolist())
-            weights = known.weights(place) > 0.0
-            for leaf in leaves:
-                cells = slice(*circuit.leaf_first[leaf : leaf + 2])
-                is_possible = (weights & (circuit.leaf_log_p[cells, 0] > -np.inf))[:, :, np.newaxis]
-                weight = form.circuit.cell_weight[cells]
-                least.append(np.where(is_possible, weight, np.inf).min(axis=1))
-                most.append(np.where(is_possible, weight, -np.inf).max(axis=1))
-                first.append(total)
-                total += len(weights)
-        return np.array(first), np.concatenate(least), np.concatenate(most)
+def extremes(is_possible: AnyArray, weight: FloatArray) -> Ends:
+    """The least and the largest weight of the cells `(..., n_cells)` that are possible."""
+    is_there = is_possible[..., np.newaxis]
+    low = np.where(is_there, weight, np.inf).min(axis=-2)
+    return low, np.where(is_there, weight, -np.inf).max(axis=-2)
 
 
 def half_of(possible: AnyArray) -> AnyArray:
@@ -601,7 +628,7 @@ def questions_of_leaves(
     of every question; and its codes.
     """
     sets = form.sets
-    first, relation = known.table(("relations", form), lambda: sets.relations(known))
+    first, relation = form.relations(known)
     after = np.zeros(len(relation), dtype=np.int32)
     for place in form.places:
         present = np.unique(codes[:, place])
@@ -610,12 +637,10 @@ def questions_of_leaves(
                 after[first[i] + code] = known.split(place, code, sets.cells[i])[0]
     questions = np.empty((len(codes), form.n_leaves), dtype=np.int32)
     asked_row = np.empty(questions.size, dtype=np.int32)
-    asked_leaf = np.empty(questions.size, dtype=np.int32)
+    asked = np.empty((questions.size, codes.shape[1]), dtype=np.int32)  # memory when written
     arrays = sets.place, first, relation, after, form.leaf_start, form.leaf_set
-    n_asked = _find_questions(codes, *arrays, questions, asked_row, asked_leaf)
-    asked = codes[asked_row[:n_asked]]
-    _add_sets(asked, asked_leaf, *arrays)
-    return questions, asked_row[:n_asked], asked
+    n_asked = _find_questions(codes, *arrays, questions, asked_row, asked)
+    return questions, asked_row[:n_asked], asked[:n_asked].copy()
 
 
 @kernel
@@ -629,7 +654,7 @@ def _find_questions(
     leaf_set: IntArray,
     questions: IntArray,
     asked_row: IntArray,
-    asked_leaf: IntArray,
+    asked: AnyArray,
 ) -> int:
     """Fill the question of each row and leaf; returns how many there are besides the rows.
 
@@ -640,16 +665,15 @@ def _find_questions(
     while n_slots < 2 * n_leaves:
         n_slots *= 2
     table = np.empty(n_slots, dtype=np.int32)
+    n_new = np.empty(len(asked), dtype=np.int32)  # codes that a question has and its row has not
     n_asked = 0
     for s in range(n_rows):
         row = codes[s]
         table[:] = NONE
         for l in range(n_leaves):
-            mixed = np.int64(0)
-            n_open = 0
-            is_possible = True
-            for i in range(leaf_start[l], leaf_start[l + 1]):
-                t = np.int64(leaf_set[i])
+            sets = leaf_set[leaf_start[l] : leaf_start[l + 1]]
+            mixed, n_open, is_possible = np.int64(0), 0, True
+            for t in sets:
                 at = set_first[t] + row[set_place[t]]
                 if relation[at] == MAYBE:
                     n_open += 1
@@ -659,104 +683,27 @@ def _find_questions(
                 elif relation[at] == OUTSIDE:
                     is_possible = False
                     break
-            if not is_possible:
-                questions[s, l] = NONE
-                continue
-            if n_open == 0:
-                questions[s, l] = s
+            if not is_possible or n_open == 0:
+                questions[s, l] = s if is_possible else NONE
                 continue
             slot = (mixed ^ (mixed >> 17)) & (n_slots - 1)
             while table[slot] != NONE:
-                # Whether the leaf of this slot asks for the same codes.
-                n_same = n_other = 0
-                other = asked_leaf[table[slot]]
-                for i in range(leaf_start[other], leaf_start[other + 1]):
-                    t = leaf_set[i]
+                other, is_same = table[slot], n_new[table[slot]] == n_open
+                for t in sets:
                     at = set_first[t] + row[set_place[t]]
-                    if relation[at] != MAYBE:
-                        continue
-                    n_other += 1
-                    for j in range(leaf_start[l], leaf_start[l + 1]):
-                        mine = leaf_set[j]
-                        if set_place[mine] == set_place[t]:
-                            n_same += after[set_first[mine] + row[set_place[t]]] == after[at]
-                if n_same == n_other == n_open:
+                    if relation[at] == MAYBE:
+                        is_same &= asked[other, set_place[t]] == after[at]
+                if is_same:
                     break
                 slot = (slot + 1) & (n_slots - 1)
             if table[slot] == NONE:
                 table[slot] = n_asked
-                asked_row[n_asked], asked_leaf[n_asked] = s, l
+                asked_row[n_asked], n_new[n_asked] = s, n_open
+                asked[n_asked] = row
+                for t in sets:
+                    at = set_first[t] + row[set_place[t]]
+                    if relation[at] == MAYBE:
+                        asked[n_asked, set_place[t]] = after[at]
                 n_asked += 1
             questions[s, l] = n_rows + table[slot]
     return n_asked
-
-
-@kernel
-def _add_sets(
-    asked: AnyArray,
-    asked_leaf: IntArray,
-    set_place: IntArray,
-    set_first: AnyArray,
-    relation: AnyArray,
-    after: IntArray,
-    leaf_start: IntArray,
-    leaf_set: IntArray,
-) -> None:
-    """Put the sets of its leaf into every row of codes."""
-    for s in range(len(asked)):
-        l = asked_leaf[s]
-        for i in range(leaf_start[l], leaf_start[l + 1]):
-            t = leaf_set[i]
-            place = set_place[t]
-            at = set_first[t] + asked[s, place]
-            if relation[at] == MAYBE:
-                asked[s, place] = after[at]
-
-
-@kernel
-def _circuit_bounds(
-    codes: AnyArray,
-    is_complete: AnyArray,
-    leaf_column: IntArray,
-    sum_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    leaf_row: AnyArray,
-    leaf_least: FloatArray,
-    leaf_most: FloatArray,
-    edge_weight: FloatArray,
-    misses_rows: bool,
-    ends: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-) -> None:
-    """One pass up per row: a product adds the ranges of its children, a sum joins its edges'.
-
-    A node that no completion satisfies has the empty range, from inf to -inf.
-    """
-    n_leaves, n_outputs = len(leaf_column), low.shape[1]
-    least, most = ends[0], ends[1]
-    root = len(least) - 1
-    for s in range(len(codes)):
-        for l in range(n_leaves):
-            row = leaf_row[l] + codes[s, leaf_column[l]]
-            least[l] = leaf_least[row]
-            most[l] = leaf_most[row]
-        for i in range(len(sum_edges) - 1):
-            n = n_leaves + i
-            least[n] = np.inf
-            most[n] = -np.inf
-            for e in range(sum_edges[i], sum_edges[i + 1]):
-                for j in range(n_outputs):
-                    down = least[edge_left[e], j] + edge_weight[e, j] + least[edge_right[e], j]
-                    up = most[edge_left[e], j] + edge_weight[e, j] + most[edge_right[e], j]
-                    least[n, j] = min(least[n, j], down)
-                    most[n, j] = max(most[n, j], up)
-        for j in range(n_outputs):
-            down, up = least[root, j], most[root, j]
-            if down > up:
-                down, up = 0.0, 0.0
-            elif misses_rows and not is_complete[s]:
-                down, up = min(down, 0.0), max(up, 0.0)
-            low[s, j] += down
-            high[s, j] += up

@@ -183,7 +183,7 @@ def _states_of_column(form: Form, place: int, known: CellCodes) -> list[AnyArray
 def _on_open_paths(form: LeafForm, known: CellCodes, codes: AnyArray) -> AnyArray:
     """Which columns are on the way to a leaf that a row may still reach."""
     is_used = np.zeros(codes.shape, dtype=np.bool_)
-    first, relation = known.table(("relations", form), lambda: form.sets.relations(known))
+    first, relation = form.relations(known)
     set_leaf = np.repeat(np.arange(form.n_leaves), np.diff(form.leaf_start))
     place = form.sets.place[form.leaf_set]
     for row, used in zip(codes, is_used, strict=True):
@@ -404,20 +404,6 @@ def _weighted(form: LinearForm | CircuitForm, known: CellCodes, query: str) -> _
     return _Weighted(known.of_circuit(made), cell_weight, edge_weight, form)
 
 
-class _Room(NamedTuple):
-    """Moments per node and pattern."""
-
-    mean: FloatArray  # (n_outputs, ...)
-    central: FloatArray  # (n_outputs, order - 1, ...)
-
-
-class _LeafMoments(NamedTuple):
-    """Moments of the weights of the cells of leaves, for every code, as values of leaves are."""
-
-    mean: FloatArray  # (k, n_rows, n_outputs)
-    central: FloatArray  # (k, n_rows, order - 1, n_outputs)
-
-
 def _circuit_moments(
     sums: _Weighted, known: CellCodes, codes: AnyArray, order: int
 ) -> tuple[FloatArray, Moments]:
@@ -429,7 +415,7 @@ def _circuit_moments(
     block = max(1, BLOCK_CELLS // (known.circuit.n_components * n_outputs * order))
     for start in range(0, len(codes), block):
         part = slice(start, start + block)
-        logs, (own_mean, own_central) = _block_moments(sums, leaves, codes[part], order)
+        logs, found = _block_moments(sums, leaves, codes[part])
         whole = logs if is_own else known.component_logs(codes[part])
         with np.errstate(invalid="ignore"):
             cover = np.where(whole > -np.inf, np.exp(logs - whole), 0.0)
@@ -437,23 +423,21 @@ def _circuit_moments(
         weight = component_posterior(known.circuit, whole)
         log_p[part] = log_mean(known.circuit, whole)
         # Where the predictor does not hold, its weights add up to zero: a part more per component.
-        mean[part], central[part] = mix_moments(
-            np.concatenate([weight * cover, weight * (1.0 - cover)], axis=1),
-            Moments(
-                np.concatenate([own_mean, np.zeros_like(own_mean)], axis=1),
-                np.concatenate([own_central, np.zeros_like(own_central)], axis=1),
-            ),
-        )
+        weight = np.concatenate([weight * cover, weight * (1.0 - cover)], axis=1)
+        parts = np.concatenate([found, np.zeros_like(found)], axis=1)
+        mean[part], central[part] = mix_moments(weight, Moments(parts[:, :, 0], parts[:, :, 1:]))
     return log_p, Moments(mean + sums.form.bias, central)
 
 
-def _leaf_tables(sums: _Weighted, order: int) -> _LeafMoments:
-    """The moments of the weights of every leaf, given every code."""
+def _leaf_tables(sums: _Weighted, order: int) -> FloatArray:
+    """The mean and the central moments of the weights of every leaf, given every code.
+
+    Of shape `(k, n_rows, order, n_outputs)`, with rows as values of leaves have them.
+    """
     known, circuit, n_outputs = sums.known, sums.known.circuit, len(sums.form.bias)
     rows = known.rows
     n_rows, k = rows.log_value.shape
-    mean = np.zeros((k, n_rows, n_outputs))
-    central = np.zeros((k, n_rows, order - 1, n_outputs))
+    found = np.zeros((k, n_rows, order, n_outputs))
     for place in range(len(circuit.columns)):
         first, last = circuit.column_leaves[place : place + 2].tolist()
         n_cells = int(known.n_cells[place])
@@ -463,73 +447,63 @@ def _leaf_tables(sums: _Weighted, order: int) -> _LeafMoments:
         for code, weights in enumerate(known.weights(place)):
             at = rows.first[first:last] + code
             if code < n_cells:
-                mean[:, at] = weight[:, code]
+                found[:, at, 0] = weight[:, code]
                 continue
             log_total = rows.log_value[at]
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = np.exp(table + np.log(weights)[:, np.newaxis] - log_total[:, np.newaxis])
             share = np.nan_to_num(share)
-            mean[:, at] = np.einsum("lck,lco->klo", share, weight)
+            found[:, at, 0] = np.einsum("lck,lco->klo", share, weight)
             for j in range(2, order + 1):
-                apart = weight - mean[:, at][:, :, np.newaxis]  # (k, n_leaves, n_cells, n_outputs)
-                central[:, at, j - 2] = np.einsum("lck,klco->klo", share, apart**j)
-    return _LeafMoments(mean, central)
+                apart = weight - found[:, at, 0][:, :, np.newaxis]
+                found[:, at, j - 1] = np.einsum("lck,klco->klo", share, apart**j)
+    return found
 
 
 def _block_moments(
-    sums: _Weighted, leaves: _LeafMoments, codes: AnyArray, order: int
-) -> tuple[FloatArray, Moments]:
-    """Logs and moments under every component, `(n_rows, k, ...)`."""
-    known, circuit, (k, _, n_outputs) = sums.known, sums.known.circuit, leaves.mean.shape
-    log_p = np.empty((len(codes), k))
-    mean = np.zeros((len(codes), k, n_outputs))
-    central = np.zeros((len(codes), k, order - 1, n_outputs))
+    sums: _Weighted, leaves: FloatArray, codes: AnyArray
+) -> tuple[FloatArray, FloatArray]:
+    """Logs `(n_rows, k)`, and moments `(n_rows, k, order, n_outputs)`, under every component."""
+    known, circuit, (k, _, order, n_outputs) = sums.known, sums.known.circuit, leaves.shape
+    log_p, found = np.empty((len(codes), k)), np.zeros((len(codes), k, order, n_outputs))
     is_lost = np.ones(log_p.shape, dtype=np.bool_)
-    block = rows_per_block(circuit.n_nodes * (1 + order * n_outputs), len(codes))
     # Rows that begin with the same values, in the order of the vtree, share more.
     rank = np.lexsort(codes[:, circuit.vtree.order[::-1]].T)
-    inverse = np.argsort(rank)
     ranked = np.ascontiguousarray(codes[rank])
     p, own = known.structure, known.parameters
     binomial = np.array([[comb(m, j) for j in range(order + 1)] for m in range(order + 1)], float)
-    outputs: list[AnyArray] = [log_p, mean, central, is_lost]
     buffers = local()
 
-    def run(part: slice) -> None:
-        patterns = find_patterns(ranked[part], p)
+    def fill(rows: AnyArray, table: FloatArray, theta: FloatArray, *outputs: AnyArray) -> None:
+        patterns = find_patterns(rows, p)
         values = values_of(patterns, p)
         size = len(values.value) * n_outputs * order
         # Memory is used again: allocating it for every block doubled the time.
         if not hasattr(buffers, "room") or buffers.room.size < size:
             buffers.room = np.empty(size)
-        rows = (array[part] for array in outputs)
-        given = own.table, own.theta, *leaves, sums.edge_weight, binomial
-        _one_block(patterns, p, *given, values, buffers.room[:size], *rows)
+        room = buffers.room[:size].reshape(n_outputs, order, -1)
+        given = table, theta, leaves, sums.edge_weight, binomial
+        _one_block(patterns, p, *given, values, room, *outputs)
 
-    run_blocks(run, len(codes), block)
-    log_p, mean, central = (array[inverse] for array in (log_p, mean, central))
-    is_lost = is_lost[inverse] | ~own.is_moderate
+    def run(part: slice) -> None:
+        fill(ranked[part], own.table, own.theta, log_p[part], found[part], is_lost[part])
+
+    run_blocks(
+        run, len(codes), rows_per_block(circuit.n_nodes * (1 + order * n_outputs), len(codes))
+    )
+    inverse = np.argsort(rank)
+    log_p, found, is_lost = log_p[inverse], found[inverse], is_lost[inverse] | ~own.is_moderate
+    certain: FloatArray = np.where(np.isneginf(known.rows.log_value.T), 0.0, 1.0)
     for row in np.flatnonzero(is_lost.any(axis=1)).tolist():
         # Given the row every sum adds up to one, and the row is in the parameters.
         one = codes[row : row + 1]
         at = up(circuit, leaf_values_of(circuit, known.rows, one))
-        shares = [
-            edge_shares(circuit, v, at)[:, 0]
-            for v in range(circuit.vtree.n_nodes)
-            if circuit.vtree.node_var[v] == NONE
-        ]
+        inner = np.flatnonzero(circuit.vtree.node_var == NONE).tolist()
+        shares = [edge_shares(circuit, v, at)[:, 0] for v in inner]
         theta = np.concatenate([np.zeros((0, k)), *shares]).T.copy()
-        patterns = find_patterns(one, p)
-        values = values_of(patterns, p)
-        room = np.empty(len(values.value) * n_outputs * order)
-        again = [np.zeros((1, *array.shape[1:]), array.dtype) for array in outputs]
-        certain = np.ascontiguousarray(~np.isneginf(known.rows.log_value.T) * 1.0)
-        _one_block(
-            patterns, p, certain, theta, *leaves, sums.edge_weight, binomial, values, room, *again
-        )
+        fill(one, certain, theta, np.empty((1, k)), found[row : row + 1], is_lost[row : row + 1])
         log_p[row] = at[circuit.vtree.root][-1][0]
-        mean[row], central[row] = again[1][0], again[2][0]
-    return log_p, Moments(mean, central)
+    return log_p, found
 
 
 @kernel
@@ -538,47 +512,29 @@ def _one_block(
     p: Structure,
     table: FloatArray,
     theta: FloatArray,
-    leaf_mean: FloatArray,
-    leaf_central: FloatArray,
+    leaves: FloatArray,
     edge_weight: FloatArray,
     binomial: FloatArray,
     values: Values,
-    cells: FloatArray,
+    room: FloatArray,
     log_p: FloatArray,
-    mean: FloatArray,
-    central: FloatArray,
+    found: FloatArray,
     is_lost: AnyArray,
 ) -> None:
     """One pass for the values and one for the moments per component."""
-    n_moments, n_outputs = central.shape[2:]
-    n_cells = len(values.value)
-    room = _Room(
-        cells[: n_cells * n_outputs].reshape(n_outputs, n_cells),
-        cells[n_cells * n_outputs :].reshape(n_outputs, n_moments, n_cells),
-    )
+    _, _, order, n_outputs = found.shape
     top = len(p.vtree_var) - 1
     last, root = patterns.first[top], values.node_at[len(values.node_at) - 1]
     for c in range(len(theta)):
         pass_patterns(patterns, p, table[c], theta[c], values)
-        _pass_moments(
-            patterns,
-            p,
-            theta[c],
-            values,
-            leaf_mean[c],
-            leaf_central[c],
-            edge_weight,
-            binomial,
-            room,
-        )
+        _pass_moments(patterns, p, theta[c], values, leaves[c], edge_weight, binomial, room)
         for s in range(len(log_p)):
             u = patterns.row[top, s]
             log_p[s, c] = log_of(values.value[root + u], values.exponent[last + u])
             is_lost[s, c] = values.is_lost[last + u]
-            for o in range(n_outputs):
-                mean[s, c, o] = room.mean[o, root + u]
-                for m in range(n_moments):
-                    central[s, c, m, o] = room.central[o, m, root + u]
+            for m in range(order):
+                for o in range(n_outputs):
+                    found[s, c, m, o] = room[o, m, root + u]
 
 
 @kernel
@@ -587,20 +543,19 @@ def _pass_moments(
     p: Structure,
     edge_theta: FloatArray,
     values: Values,
-    leaf_mean: FloatArray,
-    leaf_central: FloatArray,
+    leaf: FloatArray,
     edge_weight: FloatArray,
     binomial: FloatArray,
-    room: _Room,
+    room: FloatArray,
 ) -> None:
-    """Fill `room`, from the leaves up.
+    """Fill `room` (n_outputs, order, ...) with means and central moments, from the leaves up.
 
     Arrays are taken out of their tuples once: the compiler counts references where they are handed
     on, which costs more than a node with few patterns.
     """
-    node_at, value, mean = values.node_at, values.value, room.mean
+    node_at, value = values.node_at, values.value
     edge_left, edge_right = p.edge_left, p.edge_right
-    n_outputs, n_moments, _ = room.central.shape
+    n_outputs, order, _ = room.shape
     n_leaves = len(p.leaf_row)
     part = np.empty(len(patterns.row[0]))
     for v in range(len(p.vtree_var)):
@@ -612,19 +567,18 @@ def _pass_moments(
             for l in range(p.column_leaves[var], p.column_leaves[var + 1]):
                 at, row = node_at[l], p.leaf_row[l]
                 for o in range(n_outputs):
-                    for u in range(width):
-                        mean[o, at + u] = leaf_mean[row + left[u], o]
-                    for m in range(n_moments):
+                    for m in range(order):
                         for u in range(width):
-                            room.central[o, m, at + u] = leaf_central[row + left[u], m, o]
+                            room[o, m, at + u] = leaf[row + left[u], m, o]
             continue
         for i in range(p.vtree_sums[v], p.vtree_sums[v + 1]):
-            at = node_at[n_leaves + i]
+            at, first, last = node_at[n_leaves + i], p.sum_edges[i], p.sum_edges[i + 1]
             mine = value[at : at + width]
             for o in range(n_outputs):
-                for u in range(width):
-                    mean[o, at + u] = 0.0
-            for e in range(p.sum_edges[i], p.sum_edges[i + 1]):
+                for m in range(order):
+                    for u in range(width):
+                        room[o, m, at + u] = 0.0
+            for e in range(first, last):
                 l, r, theta = edge_left[e], edge_right[e], edge_theta[e]
                 if theta == 0.0:
                     continue
@@ -632,81 +586,48 @@ def _pass_moments(
                 for u in range(width):
                     part[u] = theta * below[left[u]] * beside[right[u]]
                 for o in range(n_outputs):
-                    weight, own = edge_weight[e, o], mean[o, at : at + width]
-                    below, beside = mean[o, node_at[l] :], mean[o, node_at[r] :]
+                    weight, own = edge_weight[e, o], room[o, 0, at : at + width]
+                    below, beside = room[o, 0, node_at[l] :], room[o, 0, node_at[r] :]
                     for u in range(width):
                         own[u] += part[u] * (weight + below[left[u]] + beside[right[u]])
             for o in range(n_outputs):
-                own = mean[o, at : at + width]
+                own = room[o, 0, at : at + width]
                 for u in range(width):
                     own[u] = own[u] * scale[u] / mine[u] if mine[u] > 0.0 else 0.0
-            if n_moments:
-                for o in range(n_outputs):
-                    _central(
-                        p.sum_edges[i],
-                        p.sum_edges[i + 1],
-                        at,
-                        left,
-                        right,
-                        scale,
-                        edge_left,
-                        edge_right,
-                        edge_theta,
-                        edge_weight[:, o],
-                        binomial,
-                        node_at,
-                        value,
-                        mean[o],
-                        room.central[o],
-                    )
+            for o in range(n_outputs if order > 1 else 0):
+                own_room = room[o]
+                for e in range(first, last):
+                    l, r, theta = edge_left[e], edge_right[e], edge_theta[e]
+                    weight = edge_weight[e, o]
+                    if theta == 0.0:
+                        continue
+                    for u in range(width):
+                        if mine[u] == 0.0:
+                            continue
+                        a, b = node_at[l] + left[u], node_at[r] + right[u]
+                        share = theta * value[a] * value[b] * scale[u] / mine[u]
+                        apart = weight + own_room[0, a] + own_room[0, b]
+                        apart -= own_room[0, at + u]
+                        for k in range(2, order + 1):
+                            moment = _product_moment(own_room, a, b, k, apart, binomial)
+                            own_room[k - 1, at + u] += share * moment
 
 
 @kernel
-def _central(
-    first: int,
-    last: int,
-    at: int,
-    left: AnyArray,
-    right: AnyArray,
-    scale: FloatArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    edge_theta: FloatArray,
-    edge_weight: FloatArray,
-    binomial: FloatArray,
-    node_at: AnyArray,
-    value: FloatArray,
-    mean: FloatArray,
-    central: FloatArray,
-) -> None:
-    """Fill the central moments of a sum, whose values and those at `at` are scaled."""
-    width, n_moments = len(left), len(central)
-    for m in range(n_moments):
-        for u in range(width):
-            central[m, at + u] = 0.0
-    for e in range(first, last):
-        l, r, theta, weight = edge_left[e], edge_right[e], edge_theta[e], edge_weight[e]
-        if theta == 0.0:
-            continue
-        for u in range(width):
-            if value[at + u] == 0.0:
-                continue
-            a, b = node_at[l] + left[u], node_at[r] + right[u]
-            part = theta * value[a] * value[b] * scale[u] / value[at + u]
-            apart = weight + mean[a] + mean[b] - mean[at + u]
-            if n_moments == 1:  # the variance
-                central[0, at + u] += part * (central[0, a] + central[0, b] + apart * apart)
-                continue
-            for k in range(2, n_moments + 2):
-                total = 0.0
-                power = 1.0
-                for j in range(k, -1, -1):  # the product's own j-th moment, apart**(k - j)
-                    if j == 0:
-                        total += power
-                    elif j > 1:
-                        own = central[j - 2, a] + central[j - 2, b]
-                        for i in range(2, j - 1):
-                            own += binomial[j, i] * central[i - 2, a] * central[j - i - 2, b]
-                        total += binomial[k, j] * own * power
-                    power *= apart
-                central[k - 2, at + u] += part * total
+def _product_moment(
+    central: FloatArray, a: int, b: int, k: int, apart: float, binomial: FloatArray
+) -> float:
+    """The k-th moment of a product, whose mean is `apart` from where it is taken about."""
+    if k == 2:
+        return central[1, a] + central[1, b] + apart * apart
+    total, power = 0.0, 1.0
+    for j in range(k, -1, -1):  # the product's own j-th moment, apart**(k - j)
+        if j == 0:
+            total += power
+        elif j > 1:
+            own = central[j - 1, a] + central[j - 1, b]
+            for i in range(2, j - 1):
+                own += binomial[j, i] * central[i - 1, a] * central[j - i - 1, b]
+            total += binomial[k, j] * own * power
+        power *= apart
+    return total
