@@ -46,7 +46,7 @@ from strudel.predictions.asked import Asked, ask_about
 from strudel.predictions.decision import Decision, PredictorDecider, decision_of
 from strudel.predictions.forms import Form, LinearForm
 from strudel.predictions.moments import expected_outputs
-from strudel.predictions.same_decision import Agreement, SameLabels, search_agreement
+from strudel.predictions.same_decision import Agreement, search_agreement
 from strudel.queries.by_block import lazily
 from strudel.queries.column_posterior import as_value
 from strudel.queries.given import ask
@@ -304,8 +304,9 @@ class _Sets:
         decider = PredictorDecider(
             self._decision, everything, rows, self._shifts(sets), EXPLANATION
         )
-        same = SameLabels(np.full(len(rows), self._label, dtype=np.int32))
-        return search_agreement(known, rows, (same, decider), (math.inf, max_nodes), enough)
+        label = np.full(len(rows), self._label, dtype=np.int32)
+        limits = math.inf, max_nodes
+        return search_agreement(known, rows, [decider], limits, fixed=label, enough=enough)
 
     def _merit(self, output: FloatArray) -> FloatArray:
         """By how much the decision wins against the closest other."""

@@ -25,7 +25,7 @@ from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.properties import overlaps
 from strudel.circuits.reweigh import side_by_side
-from strudel.circuits.walks import edge_shares, edges_at, first_node, leaf_values_of, up
+from strudel.circuits.walks import down, edge_shares, edges_at, first_node, leaf_values_of, up
 from strudel.predictions.cell_codes import CellCodes
 from strudel.predictions.shared_walks import Structure
 
@@ -60,15 +60,7 @@ class PosteriorBounds:
         self._theta = np.column_stack([theta, most])
         n_cells = known.n_cells[self._open]
         self._first = np.concatenate([[0], np.cumsum(n_cells)]).astype(np.int64)
-        self._node_cells = self._find_cells()
-        self._node_splits = np.full((circuit.n_nodes, N_KEPT), NONE, dtype=np.int32)
-        _fill_splits(
-            self._known.structure,
-            theta,
-            self._node_cells,
-            self._first,
-            self._node_splits,
-        )
+        self._node_cells, self._node_splits = self._find_cells()
 
     def of_sum(
         self, weight: Sequence[FloatArray], codes: AnyArray
@@ -86,23 +78,33 @@ class PosteriorBounds:
             weight[place] = own * 1.0
         return self._run(weight, codes, is_product=True)
 
-    def _find_cells(self) -> WordArray:
-        """The cells of the open columns that each node leaves possible, as bits."""
-        circuit = self._circuit
-        n_bits = int(self._first[-1])
-        possible = np.ones((circuit.n_nodes, n_bits), dtype=bool)
+    def _find_cells(self) -> tuple[WordArray, IntArray]:
+        """The cells of open columns that each node leaves possible, as bits; columns to split by.
+
+        Those are the columns of which edges leave fewer cells; of which most edges do comes first.
+        """
+        circuit, n_open = self._circuit, len(self._open)
+        possible = np.ones((circuit.n_nodes, int(self._first[-1])), dtype=bool)
+        splits = np.full((circuit.n_nodes, N_KEPT), NONE, dtype=np.int32)
         for i, place in enumerate(self._open.tolist()):
             leaves = slice(*circuit.column_leaves[place : place + 2])
             own = circuit.leaf_table(place)[:, :, 0] > -np.inf
             possible[leaves, self._first[i] : self._first[i + 1]] = own
         is_live = circuit.edge_log_theta[:, 0] > -np.inf
-        for v in np.flatnonzero(circuit.vtree.node_var == NONE).tolist():
+        for v in np.flatnonzero(circuit.vtree.node_var == NONE).tolist() if n_open else ():
             edges, first = edges_at(circuit, v)
             left, right = circuit.edge_left[edges], circuit.edge_right[edges]
             both = possible[left] & possible[right] & is_live[edges, np.newaxis]
             sums = circuit.n_leaves + np.arange(*circuit.vtree_sums[v : v + 2])
             possible[sums] = np.logical_or.reduceat(both, first, axis=0)
-        return _as_words(possible)
+            is_less = possible[circuit.n_leaves + circuit.edge_sum[edges]] > both
+            has_fewer = np.logical_or.reduceat(is_less, self._first[:-1], axis=1)
+            has_fewer &= is_live[edges, np.newaxis]
+            n_fewer = np.add.reduceat(has_fewer, first, axis=0)  # (n_sums, n_open)
+            order = np.argsort(-n_fewer, axis=1, kind="stable")[:, :N_KEPT]
+            is_split = np.take_along_axis(n_fewer, order, axis=1) > 0
+            splits[sums, : order.shape[1]] = np.where(is_split, order, NONE)
+        return _as_words(possible), splits
 
     def _leaf_table(self, weight: Sequence[FloatArray]) -> FloatArray:
         """Both intervals of every leaf and code."""
@@ -171,36 +173,6 @@ def _bit(words: WordArray, at: int) -> bool:
 
 
 @kernel
-def _fill_splits(
-    p: Structure, theta: FloatArray, node_cells: WordArray, open_first: AnyArray, splits: IntArray
-) -> None:
-    """Fill `splits` (n_nodes, N_KEPT): the open columns of which edges leave fewer cells.
-
-    Those of which most edges do come first.
-    """
-    n_open, n_leaves = len(open_first) - 1, len(p.leaf_row)
-    n_fewer = np.empty(n_open + 1, dtype=np.int64)
-    for i in range(len(p.sum_edges) - 1):
-        n = n_leaves + i
-        n_fewer[:] = 0
-        for e in range(p.sum_edges[i], p.sum_edges[i + 1]):
-            if theta[e] == 0.0:
-                continue
-            left, right = node_cells[p.edge_left[e]], node_cells[p.edge_right[e]]
-            for j in range(n_open):
-                for at in range(open_first[j], open_first[j + 1]):
-                    if _bit(node_cells[n], at) and not (_bit(left, at) and _bit(right, at)):
-                        n_fewer[j] += 1
-                        break
-        for k in range(N_KEPT):
-            best = np.argmax(n_fewer)
-            if n_fewer[best] == 0:
-                break
-            splits[n, k] = best
-            n_fewer[best] = 0
-
-
-@kernel
 def _posterior_bounds(
     first: int,
     last: int,
@@ -247,8 +219,8 @@ def _pass_up(
     """Fill `state` (n_nodes, 4); values of one vtree node share a scale: only ratios count."""
     edge_theta, leaf, _, open_first, node_cells, node_splits, is_product = question
     part = np.empty(4)
-    chosen = np.empty(N_KEPT, dtype=np.int64)
-    cell = np.empty(N_KEPT, dtype=np.int64)  # of each chosen column in a case
+    chosen, n_options, cell = np.empty((3, N_KEPT), dtype=np.int64)  # cell: in a case
+    options = np.empty((N_KEPT, N_CASES), dtype=np.int64)  # cells of chosen columns
     n_leaves = len(p.leaf_row)
     for v in range(len(p.vtree_var)):
         if not is_new[v]:
@@ -269,33 +241,26 @@ def _pass_up(
                     break
                 n_cells = 0
                 for at in range(open_first[j], open_first[j + 1]):
-                    n_cells += _bit(allowed, at) and _bit(node_cells[n], at)
+                    if _bit(allowed, at) and _bit(node_cells[n], at):
+                        if n_cells < N_CASES:
+                            options[n_chosen, n_cells] = at
+                        n_cells += 1
                 if n_cells > 1 and n_cases * n_cells <= N_CASES:
-                    chosen[n_chosen] = j
-                    cell[n_chosen] = open_first[j] - 1
+                    chosen[n_chosen], n_options[n_chosen] = j, n_cells
                     n_chosen += 1
                     n_cases *= n_cells
             mine = state[n]
             mine[0], mine[1], mine[2], mine[3] = np.inf, 0.0, np.inf, -np.inf
-            for w in range(len(case)):
-                case[w] = allowed[w] & node_cells[n, w]
-            for c in range(n_chosen):
-                _clear(case, open_first[chosen[c]], open_first[chosen[c] + 1])
-                cell[c] = _next_cell(allowed, node_cells[n], cell[c] + 1)
-                case[cell[c] // 64] |= np.uint64(1) << np.uint64(cell[c] % 64)
             for number in range(n_cases):
-                if number > 0:  # the next case: count on, the first column fastest
-                    for c in range(n_chosen):
-                        j = chosen[c]
-                        case[cell[c] // 64] ^= np.uint64(1) << np.uint64(cell[c] % 64)
-                        at = _next_cell(allowed, node_cells[n], cell[c] + 1)
-                        is_over = at == NONE or at >= open_first[j + 1]
-                        if is_over:
-                            at = _next_cell(allowed, node_cells[n], open_first[j])
-                        cell[c] = at
-                        case[at // 64] |= np.uint64(1) << np.uint64(at % 64)
-                        if not is_over:
-                            break
+                for w in range(len(case)):
+                    case[w] = allowed[w] & node_cells[n, w]
+                rest = number
+                for c in range(n_chosen):
+                    cell[c] = options[c, rest % n_options[c]]
+                    rest //= n_options[c]
+                    for at in range(open_first[chosen[c]], open_first[chosen[c] + 1]):
+                        if at != cell[c]:
+                            case[at // 64] &= ~(np.uint64(1) << np.uint64(at % 64))
                 size = 0
                 for e in range(p.sum_edges[i], p.sum_edges[i + 1]):
                     left, right = p.edge_left[e], p.edge_right[e]
@@ -330,22 +295,6 @@ def _pass_up(
                 state[n, 0] /= top
                 if state[n, 1] > 0.0:
                     state[n, 1] = max(state[n, 1] / top, SMALLEST)
-
-
-@kernel
-def _clear(words: WordArray, first: int, last: int) -> None:
-    """Clear some bits."""
-    for at in range(first, last):
-        words[at // 64] &= ~(np.uint64(1) << np.uint64(at % 64))
-
-
-@kernel
-def _next_cell(allowed: WordArray, possible: WordArray, first: int) -> int:
-    """The first bit from `first` on that is in both, NONE if there is none."""
-    for at in range(first, 64 * len(allowed)):
-        if _bit(allowed, at) and _bit(possible, at):
-            return at
-    return NONE
 
 
 @kernel
@@ -412,70 +361,40 @@ def split_posteriors(
     circuit = side_by_side(known.circuit)
     own = known if circuit is known.circuit else known.of_circuit(circuit)
     mine = [place for place, of_cells in enumerate(weight) if np.any(of_cells != of_cells[0])]
-    is_free = ~known.is_settled(codes)
+    is_hidden = ~known.is_settled(codes)
+    is_free = is_hidden.copy()
     is_free[:, np.setdiff1d(np.arange(codes.shape[1]), open_places)] = False
-    values = up(circuit, leaf_values_of(circuit, own.rows, codes))
-    means: list[FloatArray] = []
-    found = []
-    patterns = _Decided(circuit)
-    for row, free in enumerate(is_free):
-        top = _highest_without(circuit, mine, np.flatnonzero(free))
+    is_hidden &= ~is_free
+    tops = [_highest_without(circuit, mine, np.flatnonzero(free)) for free in is_free]
+    for top in tops:
         if top is None or (known.circuit.n_components > 1 and top != circuit.vtree.root):
             return None  # the root's choice of a component is hidden
-        is_hidden = ~known.is_settled(codes[row : row + 1])[0] & ~free
-        chances = _chances(circuit, values, row, top, patterns, is_hidden)
-        if chances is None:
-            return None
-        means = means or _means(circuit, own, weight, codes, values)
-        found.append((chances[chances > 0.0], means[top][chances > 0.0, row]))
+    values = up(circuit, leaf_values_of(circuit, own.rows, codes))
+    flows = down(circuit, values)
+    # Open columns choose a node for sure if no sum above it chooses by what is hidden.
+    overlapping: dict[bytes, AnyArray] = {}
+    for row, top in enumerate(tops):
+        assert top is not None
+        v = top
+        while v != circuit.vtree.root:
+            v = int(circuit.vtree.node_parent[v])
+            first = edges_at(circuit, v)[1]
+            one = [part[:, row : row + 1] for part in values]
+            n_ways = np.add.reduceat(edge_shares(circuit, v, one)[:, 0, 0] > 0.0, first)
+            choosers = np.flatnonzero((n_ways > 1) & (flows[v][:, row, 0] > 0.0))
+            if len(choosers):
+                key = is_hidden[row].tobytes()
+                if key not in overlapping:
+                    overlapping[key] = overlaps(circuit, is_hidden[row])[1]
+                if overlapping[key][circuit.vtree_sums[v] + choosers].any():
+                    return None
+    means = _means(circuit, own, weight, codes, values)
+    found = []
+    for row, top in enumerate(tops):
+        assert top is not None
+        chance = flows[top][:, row, 0]
+        found.append((chance[chance > 0.0], means[top][chance > 0.0, row]))
     return found
-
-
-class _Decided:
-    """Which sums are chosen among by what is not hidden, by what is hidden."""
-
-    def __init__(self, circuit: Circuit) -> None:
-        self._circuit = circuit
-        self._found: dict[bytes, AnyArray] = {}
-
-    def overlapping(self, is_hidden: AnyArray) -> AnyArray:
-        """Which sums have two edges that rows with the same known columns take."""
-        key = is_hidden.tobytes()
-        if key not in self._found:
-            _, self._found[key] = overlaps(self._circuit, is_hidden)
-        return self._found[key]
-
-
-def _chances(
-    circuit: Circuit,
-    values: list[FloatArray],
-    row: int,
-    top: int,
-    decided: _Decided,
-    is_hidden: AnyArray,
-) -> FloatArray | None:
-    """How probable it is to pass each node at a vtree node; None if open columns leave several."""
-    vtree = circuit.vtree
-    above = [top]
-    while above[-1] != vtree.root:
-        above.append(int(vtree.node_parent[above[-1]]))
-    flow = np.zeros(len(values[vtree.root]))
-    flow[-1] = 1.0
-    choosers: list[int] = []
-    for below, v in zip(above[-2::-1], above[:0:-1], strict=True):
-        edges, _ = edges_at(circuit, v)
-        owner = circuit.edge_sum[edges] - circuit.vtree_sums[v]
-        one = [part[:, row : row + 1] for part in values]
-        passed = flow[owner] * edge_shares(circuit, v, one)[:, 0, 0]
-        is_left = below == vtree.node_left[v]
-        child = (circuit.edge_left if is_left else circuit.edge_right)[edges]
-        flow = np.zeros(len(values[below]))
-        np.add.at(flow, child - first_node(circuit, below), passed)
-        used, n_ways = np.unique(owner[passed > 0.0], return_counts=True)
-        choosers += (used[n_ways > 1] + circuit.vtree_sums[v]).tolist()
-    if choosers and decided.overlapping(is_hidden)[choosers].any():
-        return None
-    return flow
 
 
 def _means(

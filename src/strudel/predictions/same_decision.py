@@ -20,6 +20,7 @@ from __future__ import annotations
 import heapq
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from strudel._compiling import now
 from strudel._names import quote
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.data.argument_checks import check_limits
-from strudel.errors import MissingDependencyError, SearchLimitWarning
+from strudel.errors import MissingDependencyError, SearchLimitWarning, outer_stack_level
 from strudel.predictions.asked import Asked, ask_about
 from strudel.predictions.cell_codes import CellCodes
 from strudel.predictions.decision import OPEN, Decision, PredictorDecider, decision_of
@@ -120,7 +121,7 @@ def same_decision_probability(
     found = _from_one_pass(case, open_places)
     if found is None:
         decider = PredictorDecider(case.decision, open_places, case.codes, case.shifts, case.query)
-        found = search_agreement(case.known, case.codes, (SameLabels(case.label), decider), limits)
+        found = search_agreement(case.known, case.codes, [decider], limits, fixed=case.label)
     return case.report(found, details)
 
 
@@ -176,11 +177,11 @@ def expected_same_decision_probability(
     seen = case.places(observe, "observe")
     either = sorted({*seen, *case.hidden(hidden)})
     limits = check_limits(max_seconds, max_nodes)
-    first, second = (
+    deciders = [
         PredictorDecider(case.decision, places, case.codes, case.shifts, case.query)
         for places in (seen, either)
-    )
-    found = search_agreement(case.known, case.codes, (first, second), limits)
+    ]
+    found = search_agreement(case.known, case.codes, deciders, limits)
     return case.report(found, details)
 
 
@@ -191,13 +192,10 @@ class _Case:
         self.query = query
         [asked] = ask_about(model, [decision], given, are_decisions=True)
         asked.raise_if_impossible()
-        self.decision: Decision = decision_of(asked, threshold)
         self.asked: Asked = asked
-        self.known: CellCodes = asked.known
-        self.codes, self._place, self.is_single = asked.codes, asked.place, asked.is_single
-        self.shifts = asked.shifts
-        expected = expected_outputs(asked.form, self.known, self.codes, query)
-        self.output: FloatArray = expected + self.shifts
+        self.decision: Decision = decision_of(asked, threshold)
+        self.known, self.codes, self.shifts = asked.known, asked.codes, asked.shifts
+        self.output = expected_outputs(asked.form, self.known, self.codes, query) + self.shifts
         self.label: IntArray = self.decision.labels_of(self.output)
         # The one column that the decision is about, if it is one.
         is_column = isinstance(asked.form, LinearForm) and asked.form.is_decided
@@ -224,28 +222,14 @@ class _Case:
 
     def report(self, found: Agreement, details: bool) -> Any:
         """What the user gets, in the order of the rows of `given`."""
-        found = Agreement(*(field[self._place] for field in found))
-        warn_if_stopped(found, self.query, stacklevel=5)
-        if not details:
-            return float(found.probability[0]) if self.is_single else found.probability
-        everything = (
-            *found[:4],
-            self.decision.names(self.label)[self._place],
-            self.decision.score(self.output)[self._place],
-            found.n_nodes,
-        )
-        if self.is_single:
-            everything = tuple(as_python(field[0]) for field in everything)
-        return SameDecision(*everything)
+        names, score = self.decision.names(self.label), self.decision.score(self.output)
+        every = SameDecision(*found[:4], names, score, found.n_nodes)
+        return _reported(every, self.asked, self.query, details)
 
 
-def as_python(value: Any) -> Any:
-    """A number as Python's own."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def warn_if_stopped(found: Agreement, query: str, stacklevel: int = 4) -> None:
-    """Say in which interval a probability lies where a limit stopped the search."""
+def _reported(found: Any, asked: Asked, query: str, details: bool) -> Any:
+    """What is known of distinct rows, in the order of the rows of `given`; numbers of one row."""
+    found = type(found)(*(field[asked.place] for field in found))
     stopped = np.flatnonzero(~found.is_exact)
     if len(stopped):
         row = int(stopped[0])
@@ -257,8 +241,12 @@ def warn_if_stopped(found: Agreement, query: str, stacklevel: int = 4) -> None:
                 "max_nodes or max_seconds.",
                 found.upper_bound,
             ),
-            stacklevel=stacklevel,
+            stacklevel=outer_stack_level(),
         )
+    if asked.is_single:
+        first = (field[0] for field in found)
+        found = type(found)(*(x.item() if isinstance(x, np.generic) else x for x in first))
+    return found if details else found.probability
 
 
 def _from_one_pass(case: _Case, open_places: list[int]) -> Agreement | None:
@@ -312,11 +300,8 @@ def classifier_agreement(
         of two classes. A predictor of values says 1 where its value is at least `threshold`.
     given : evidence in any form, as in `probability`, optional
         Nothing is known by default.
-    threshold : float
-        Threshold of probabilities and values.
-    max_nodes, max_seconds : optional
-        Limits on the splits per row and on the seconds in all. If one is reached, the answer is the
-        middle of an interval that contains the truth, and a `SearchLimitWarning` says so.
+    threshold, max_nodes, max_seconds
+        As in `same_decision_probability`.
     details : bool
         Whether to return an `Agreement`: `probability`, `lower_bound`, `upper_bound`, `is_exact`
         and `n_nodes`.
@@ -342,21 +327,18 @@ def classifier_agreement(
     both = ask_about(model, (f, g), given, are_decisions=True)
     both[0].raise_if_impossible()
     decisions = [decision_of(asked, threshold) for asked in both]
-    known, codes, place, is_single = both[0].known, both[0].codes, both[0].place, both[0].is_single
+    known, codes = both[0].known, both[0].codes
     found = _as_event(known, decisions, codes)
     if found is None:
-        numbers = _common_labels(decisions)
         everything = range(len(known.circuit.columns))
-        first, second = (
+        deciders = [
             PredictorDecider(decision, everything, codes, asked.shifts, query, number)
-            for decision, asked, number in zip(decisions, both, numbers, strict=True)
-        )
-        found = search_agreement(known, codes, (first, second), limits)
-    found = Agreement(*(field[place] for field in found))
-    warn_if_stopped(found, query)
-    if details:
-        return Agreement(*(as_python(field[0]) for field in found)) if is_single else found
-    return float(found.probability[0]) if is_single else found.probability
+            for decision, asked, number in zip(
+                decisions, both, _common_labels(decisions), strict=True
+            )
+        ]
+        found = search_agreement(known, codes, deciders, limits)
+    return _reported(found, both[0], query, details)
 
 
 def _as_event(known: CellCodes, decisions: list[Decision], codes: AnyArray) -> Agreement | None:
@@ -404,22 +386,6 @@ N_TAKEN = 256  # open rows looked at together
 ROUNDING = 1e-11  # by which an interval is widened
 
 
-class SameLabels:
-    """A decider with a fixed label for each row of evidence."""
-
-    def __init__(self, row_label: IntArray) -> None:
-        self._row_label = row_label
-
-    def labels(self, codes: AnyArray, owner: AnyArray) -> IntArray:
-        """The label of the row of evidence."""
-        return self._row_label[owner]
-
-    def next_splits(self, codes: AnyArray, owner: AnyArray) -> tuple[IntArray, list[AnyArray]]:
-        """No column is needed."""
-        nothing = [np.zeros(0, dtype=bool)] * len(codes)
-        return np.full(len(codes), NONE, dtype=np.int32), nothing
-
-
 class Agreement(NamedTuple):
     """How probable it is that two decisions agree; arrays where there are several rows."""
 
@@ -433,17 +399,19 @@ class Agreement(NamedTuple):
 def search_agreement(
     known: CellCodes,
     codes: AnyArray,
-    deciders: tuple[SameLabels | PredictorDecider, PredictorDecider],
+    deciders: Sequence[PredictorDecider],
     limits: tuple[float, float],
+    *,
+    fixed: IntArray | None = None,
     enough: float | None = None,
 ) -> Agreement:
-    """The probability, given each row of codes, that both deciders agree.
+    """The probability, given each row of codes, that two deciders agree, or one and `fixed` labels.
 
     The rows must be possible. `limits` are the seconds for all rows and the splits of each. With
     `enough`, a row is done as soon as its probability is known to be at least that, or less.
     """
     max_seconds, max_nodes = limits
-    search = _Search(known, codes, deciders, max_nodes, enough)
+    search = _Search(known, codes, deciders, fixed, max_nodes, enough)
     search.run(now() + max_seconds)
     return search.report()
 
@@ -455,17 +423,18 @@ class _Search:
         self,
         known: CellCodes,
         codes: AnyArray,
-        deciders: tuple[SameLabels | PredictorDecider, PredictorDecider],
+        deciders: Sequence[PredictorDecider],
+        fixed: IntArray | None,
         max_nodes: float,
         enough: float | None,
     ) -> None:
-        self._known, self._deciders = known, deciders
+        self._known, self._codes = known, codes
+        self._deciders, self._fixed = deciders, fixed
         self._max_nodes, self._enough = max_nodes, enough
-        self._codes = codes
         n_rows = len(codes)
         self._log_start = known.log_probabilities(codes)
         # Minus its mass, a number, its owner, its codes, and which decider is open.
-        self._heap: list[tuple[float, int, int, bytes, bool]] = []
+        self._heap: list[tuple[float, int, int, bytes, int]] = []
         self._n_pushed = 0
         self._agreed: list[list[float]] = [[] for _ in range(n_rows)]
         self._differed: list[list[float]] = [[] for _ in range(n_rows)]
@@ -475,30 +444,21 @@ class _Search:
         self._settle(codes, np.arange(n_rows), np.ones(n_rows))
 
     def run(self, deadline: float) -> None:
-        """Split open rows until none is left, or a limit is reached."""
+        """Split open rows until none is left, or a limit is reached: others stay as they are."""
         while self._heap:
             is_late = now() >= deadline
-            rows, owner, is_first = self._take(is_late)
-            if len(rows):
-                self._split(rows, owner, is_first)
-
-    def _take(self, is_late: bool) -> tuple[AnyArray, AnyArray, AnyArray]:
-        """The open rows of most mass; those past a limit are left as they are."""
-        rows: list[bytes] = []
-        owners: list[int] = []
-        firsts: list[bool] = []
-        while self._heap and len(rows) < N_TAKEN:
-            minus_mass, _, owner, row, is_first = heapq.heappop(self._heap)
-            if is_late or self._n_nodes[owner] >= self._max_nodes or self._is_done(owner):
-                self._left[owner] -= minus_mass
-                continue
-            self._n_nodes[owner] += 1
-            rows.append(row)
-            owners.append(owner)
-            firsts.append(is_first)
-        codes = np.frombuffer(b"".join(rows), dtype=self._codes.dtype)
-        codes = codes.reshape(len(rows), self._codes.shape[1])
-        return codes, np.array(owners, dtype=np.int64), np.array(firsts, dtype=np.bool_)
+            taken: list[tuple[bytes, int, int]] = []
+            while self._heap and len(taken) < N_TAKEN:
+                minus_mass, _, owner, row, asks = heapq.heappop(self._heap)
+                if is_late or self._n_nodes[owner] >= self._max_nodes or self._is_done(owner):
+                    self._left[owner] -= minus_mass
+                    continue
+                self._n_nodes[owner] += 1
+                taken.append((row, owner, asks))
+            if taken:
+                rows, owners, asking = zip(*taken, strict=True)
+                codes = np.frombuffer(b"".join(rows), dtype=self._codes.dtype)
+                self._split(codes.reshape(len(rows), -1), np.array(owners), np.array(asking))
 
     def _is_done(self, owner: int) -> bool:
         if self._enough is None:
@@ -506,11 +466,11 @@ class _Search:
         agreed, differed = self._sum[owner]
         return bool(agreed >= self._enough + ROUNDING or 1.0 - differed < self._enough - ROUNDING)
 
-    def _split(self, codes: AnyArray, owner: AnyArray, is_first: AnyArray) -> None:
+    def _split(self, codes: AnyArray, owner: AnyArray, asking: AnyArray) -> None:
         """Each row with the cells that an open decider asks for, and with the others."""
         children = np.repeat(codes, 2, axis=0)
-        for decider, asks in zip(self._deciders, (is_first, ~is_first), strict=True):
-            rows = np.flatnonzero(asks)
+        for number, decider in enumerate(self._deciders):
+            rows = np.flatnonzero(asking == number)
             if not len(rows):
                 continue
             places, cells = decider.next_splits(codes[rows], owner[rows])
@@ -528,17 +488,17 @@ class _Search:
         """Count the rows that are decided, and keep the others."""
         if len(codes) == 0:
             return
-        first, second = (decider.labels(codes, owner) for decider in self._deciders)
-        is_open = (first == OPEN) | (second == OPEN)
-        same = first == second
+        labels = [decider.labels(codes, owner) for decider in self._deciders]
+        is_open: AnyArray = np.any([own == OPEN for own in labels], axis=0)
+        same = labels[-1] == (labels[0] if self._fixed is None else self._fixed[owner])
         for row in np.flatnonzero(~is_open):
             kept = self._agreed if same[row] else self._differed
             kept[owner[row]].append(float(mass[row]))
             self._sum[owner[row], 0 if same[row] else 1] += mass[row]
         for row in np.flatnonzero(is_open):
             key = -float(mass[row]), self._n_pushed  # of equal masses the first comes first
-            is_first = bool(first[row] == OPEN)
-            heapq.heappush(self._heap, (*key, int(owner[row]), codes[row].tobytes(), is_first))
+            asks = int(labels[0][row] != OPEN)  # the first that is open
+            heapq.heappush(self._heap, (*key, int(owner[row]), codes[row].tobytes(), asks))
             self._n_pushed += 1
 
     def report(self) -> Agreement:
