@@ -26,14 +26,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from itertools import compress
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from strudel._display import plotting
 from strudel._names import quote
-from strudel._types import AnyArray, FloatArray, IntArray
+from strudel._types import AnyArray, FloatArray
 from strudel.data.argument_checks import (
     RandomState,
     check_choice,
@@ -46,7 +46,7 @@ from strudel.predictions.asked import Asked, ask_about
 from strudel.predictions.decision import Decision, PredictorDecider, decision_of
 from strudel.predictions.forms import Form, LinearForm
 from strudel.predictions.moments import expected_outputs
-from strudel.predictions.same_decision import Agreement, search_agreement
+from strudel.predictions.same_decision import Agreement, as_python, search_agreement
 from strudel.queries.by_block import lazily
 from strudel.queries.column_posterior import as_value
 from strudel.queries.given import ask
@@ -58,6 +58,9 @@ BEAM_WIDTH = 8
 EXPLANATION = "sufficient_explanation"
 PRUNING_NODES = 100  # splits for a bound that may rule out many sets
 SLACK = 1e-12  # of probabilities that should be equal
+ROWS_AT_ONCE = 2**15
+
+Places: TypeAlias = tuple[int, ...]  # of players, in order
 
 
 @dataclass(frozen=True)
@@ -167,55 +170,83 @@ def sufficient_explanation(
     if chosen is not None:
         return sets.explain(chosen, True, is_smallest)
     if is_smallest:  # no set is enough
-        return sets.explain(tuple(range(len(sets.players))), False, False)
+        return sets.explain(tuple(range(sets.n_players)), False, False)
     return sets.explain(*_beam(sets, beam_width), False)
 
 
-class _Verdict(NamedTuple):
-    """Whether some sets are sufficient."""
+class _Players:
+    """The columns that a row of evidence knows something of; sets of them are rows of booleans."""
 
-    is_enough: AnyArray
-    is_open: AnyArray  # whether a limit left it open: it then counts as not sufficient
+    def __init__(self, asked: Asked, row: int, query: str) -> None:
+        self._asked, self._row, self._query = asked, row, query
+        self.places = np.flatnonzero(asked.codes[row] != asked.known.nothing()[0])
+
+    def rows(self, is_in: AnyArray) -> AnyArray:
+        """Rows of codes that know only what the players in each set say."""
+        rows = self._asked.known.nothing(len(is_in))
+        codes = self._asked.codes[self._row, self.places]
+        rows[:, self.places] = np.where(is_in, codes, rows[:, self.places])
+        return rows
+
+    def shifts(self, is_in: AnyArray) -> FloatArray:
+        """What the numbers of the players in each set add to the outputs."""
+        chosen = np.zeros((len(is_in), self._asked.codes.shape[1]))
+        chosen[:, self.places] = is_in
+        lines = [line.place for line in self._asked.form.lines]
+        return np.asarray(chosen[:, lines] @ self._asked.shift[self._row])
+
+    def expected(self, is_in: AnyArray) -> FloatArray:
+        """The expected outputs given each set."""
+        form, known = self._asked.form, self._asked.known
+        found = [
+            expected_outputs(form, known, self.rows(is_in[part]), self._query)
+            for part in slices(len(is_in), ROWS_AT_ONCE)
+        ]
+        return np.concatenate(found) + self.shifts(is_in)
 
 
 class _Sets:
     """Sets of the places of known values in a row, and whether they are enough."""
 
     def __init__(self, decision: Decision, delta: float, criterion: str, max_nodes: float) -> None:
-        asked = decision.asked
-        self._asked, self._decision, self._codes = asked, decision, asked.codes[0]
-        self._delta, self._criterion, self._max_nodes = delta, criterion, max_nodes
-        form, known = asked.form, players_of(asked)[0]
-        if isinstance(form, LinearForm) and form.is_decided:
-            known = np.setdiff1d(known, form.places)
-        output = expected_outputs(form, asked.known, asked.codes, EXPLANATION)
-        self._output = output + asked.shifts
+        asked = self._asked = decision.asked
+        self._decision, self._delta, self._criterion = decision, delta, criterion
+        self._max_nodes = max_nodes
+        self._players = _Players(asked, 0, EXPLANATION)
+        self._output = self._players.expected(np.ones((1, self.n_players), dtype=bool))
         self._label = int(decision.labels_of(self._output)[0])
-        self.n_sets = 0
-        self.players = known
-        if len(known):
-            alone = self.merits([(place,) for place in range(len(known))])
+        if isinstance(asked.form, LinearForm) and asked.form.is_decided:
+            self._players.places = np.setdiff1d(self._players.places, asked.form.places)
+        if self.n_players:
+            alone = self._merit(self._expected([(at,) for at in range(self.n_players)]))
             # The strongest first, so that what is left of the weak ones is soon ruled out.
-            self.players = known[np.argsort(-alone, kind="stable")]
+            order = np.argsort(-alone, kind="stable")
+            self._players.places = self._players.places[order]
         self.n_sets = 0
 
-    def judge(self, sets: list[tuple[int, ...]]) -> _Verdict:
-        """Whether each set is enough."""
+    @property
+    def n_players(self) -> int:
+        """How many values there are."""
+        return len(self._players.places)
+
+    def judge(self, sets: list[Places]) -> tuple[list[Places], bool]:
+        """The sets that are enough, and whether a limit left one open, which does not count."""
         self.n_sets += len(sets)
+        is_open = np.zeros(len(sets), dtype=np.bool_)
         if self._criterion == "expectation":
             is_enough = self._decision.labels_of(self._expected(sets)) == self._label
-            return _Verdict(is_enough, np.zeros(len(sets), dtype=np.bool_))
-        found = self._kept(sets, self._max_nodes, enough=self._delta)
-        is_enough = found.lower_bound >= self._delta - SLACK
-        is_open = ~is_enough & (found.upper_bound >= self._delta - SLACK)
-        return _Verdict(is_enough, is_open)
+        else:
+            found = self._kept(sets, self._max_nodes, enough=self._delta)
+            is_enough = found.lower_bound >= self._delta - SLACK
+            is_open = ~is_enough & (found.upper_bound >= self._delta - SLACK)
+        return list(compress(sets, is_enough)), bool(is_open.any())
 
-    def merits(self, sets: list[tuple[int, ...]]) -> FloatArray:
+    def merits(self, sets: list[Places]) -> FloatArray:
         """How far the expected output given each set is on the decision's side."""
         self.n_sets += len(sets)
         return self._merit(self._expected(sets))
 
-    def best(self, sets: list[tuple[int, ...]]) -> tuple[int, ...]:
+    def best(self, sets: list[Places]) -> Places:
         """The set by which the decision is clearest; of equal ones the first.
 
         By probability, sets that cannot be best are ruled out before the others are looked at
@@ -227,36 +258,34 @@ class _Sets:
         for max_nodes in (100, 1_000, self._max_nodes):
             found = self._kept(sets, min(max_nodes, self._max_nodes))
             is_left = found.upper_bound >= found.lower_bound.max() - SLACK
-            sets = [chosen for chosen, yes in zip(sets, is_left, strict=True) if yes]
+            sets = list(compress(sets, is_left))
             if len(sets) == 1:
                 return sets[0]
         kept = found.probability[is_left]
         return sets[int(np.argmax(kept >= kept.max() - SLACK))]
 
-    def can_grow(self, sets: list[tuple[int, ...]]) -> AnyArray:
-        """Whether each set might be enough together with some features after its last."""
-        n_features = len(self.players)
-        last = np.array([chosen[-1] if chosen else -1 for chosen in sets])
-        is_alive = last < n_features - 1
-        if self._criterion == "expectation" or not is_alive.any():
-            return is_alive
-        full = [
-            (*chosen, *range(end + 1, n_features)) for chosen, end in zip(sets, last, strict=True)
-        ]
-        rows, full_rows = self._rows(sets), self._rows(full)
+    def that_can_grow(self, sets: list[Places]) -> list[Places]:
+        """The sets that might be enough together with some features after their last."""
+        sets = [chosen for chosen in sets if _after(chosen) < self.n_players]
+        if self._criterion == "expectation" or not sets:
+            return sets
+        full = [(*chosen, *range(_after(chosen), self.n_players)) for chosen in sets]
+        rows, full_rows = (self._players.rows(self._is_in(some)) for some in (sets, full))
         log_p, log_full = map(self._asked.known.log_probabilities, (rows, full_rows))
         other = 1.0 - self._kept(full, PRUNING_NODES).upper_bound
         other *= np.exp(log_full - log_p)
-        return is_alive & (other <= 1.0 - self._delta + SLACK)
+        return list(compress(sets, other <= 1.0 - self._delta + SLACK))
 
     def explain(
-        self, chosen: tuple[int, ...], is_sufficient: bool, is_smallest: bool
+        self, chosen: Places, is_sufficient: bool, is_smallest: bool
     ) -> SufficientExplanation:
         """What the user gets."""
         found = self._kept([chosen], self._max_nodes)
         part = -1 if self._decision.n_labels == 2 else self._label
+        columns, evidence = self._asked.circuit.columns, self._asked.evidence
+        places = np.sort(self._players.places[list(chosen)]).tolist()
         return SufficientExplanation(
-            features=self._features(np.sort(self.players[list(chosen)])),
+            features={columns.names[place]: value_of(evidence, 0, place) for place in places},
             decision=self._decision.name(self._label),
             probability=float(found.probability[0]),
             lower_bound=float(found.lower_bound[0]),
@@ -270,42 +299,23 @@ class _Sets:
             n_sets=self.n_sets,
         )
 
-    def _features(self, places: AnyArray) -> dict[str, Any]:
-        """The names of some columns, and what is known of them."""
-        columns, evidence = self._asked.circuit.columns, self._asked.evidence
-        return {columns.names[place]: value_of(evidence, 0, place) for place in places.tolist()}
-
-    def _is_in(self, sets: list[tuple[int, ...]]) -> AnyArray:
+    def _is_in(self, sets: list[Places]) -> AnyArray:
         """Which players are in each set."""
-        is_in = np.zeros((len(sets), len(self.players)), dtype=np.bool_)
+        is_in = np.zeros((len(sets), self.n_players), dtype=np.bool_)
         for row, chosen in zip(is_in, sets, strict=True):
             row[list(chosen)] = True
         return is_in
 
-    def _rows(self, sets: list[tuple[int, ...]]) -> AnyArray:
-        """Rows that know nothing but the values in each set."""
-        return rows_of_sets(self._asked, 0, self.players, self._is_in(sets))
+    def _expected(self, sets: list[Places]) -> FloatArray:
+        return self._players.expected(self._is_in(sets))
 
-    def _shifts(self, sets: list[tuple[int, ...]]) -> FloatArray:
-        """What the numbers in each set add to the outputs."""
-        return shifts_of_sets(self._asked, 0, self.players, self._is_in(sets))
-
-    def _expected(self, sets: list[tuple[int, ...]]) -> FloatArray:
-        asked = self._asked
-        found = expected_outputs(asked.form, asked.known, self._rows(sets), EXPLANATION)
-        return found + self._shifts(sets)
-
-    def _kept(
-        self, sets: list[tuple[int, ...]], max_nodes: float, enough: float | None = None
-    ) -> Agreement:
+    def _kept(self, sets: list[Places], max_nodes: float, enough: float | None = None) -> Agreement:
         """How probable it is that a complete row is decided as the row in question."""
-        known, rows = self._asked.known, self._rows(sets)
-        everything = range(rows.shape[1])
-        decider = PredictorDecider(
-            self._decision, everything, rows, self._shifts(sets), EXPLANATION
-        )
+        is_in = self._is_in(sets)
+        rows, shifts = self._players.rows(is_in), self._players.shifts(is_in)
+        decider = PredictorDecider(self._decision, range(rows.shape[1]), rows, shifts, EXPLANATION)
         label = np.full(len(rows), self._label, dtype=np.int32)
-        limits = math.inf, max_nodes
+        known, limits = self._asked.known, (math.inf, max_nodes)
         return search_agreement(known, rows, [decider], limits, fixed=label, enough=enough)
 
     def _merit(self, output: FloatArray) -> FloatArray:
@@ -317,39 +327,39 @@ class _Sets:
         return np.asarray(mine - np.delete(output, self._label, axis=1).max(axis=1))
 
 
-def _smallest_set(sets: _Sets, limit: float) -> tuple[tuple[int, ...] | None, bool]:
+def _after(chosen: Places) -> int:
+    """The first feature after those of a set."""
+    return chosen[-1] + 1 if chosen else 0
+
+
+def _smallest_set(sets: _Sets, limit: float) -> tuple[Places | None, bool]:
     """The best of the smallest sets that are enough, and whether that is proven.
 
     None, and not proven, if a limit came first; None, and proven, if no set is enough.
     """
-    n_features = len(sets.players)
-    level: list[tuple[int, ...]] = [()]
+    level: list[Places] = [()]
     is_proven = True
     while level:
         if sets.n_sets + len(level) > limit:
             return None, False
-        verdict = sets.judge(level)
-        enough = [chosen for chosen, yes in zip(level, verdict.is_enough, strict=True) if yes]
+        enough, is_open = sets.judge(level)
         if enough:
             return sets.best(enough), is_proven
-        is_proven = is_proven and not verdict.is_open.any()
-        grows = sets.can_grow(level)
+        is_proven = is_proven and not is_open
         level = [
             (*chosen, place)
-            for chosen, yes in zip(level, grows, strict=True)
-            if yes
-            for place in range(chosen[-1] + 1 if chosen else 0, n_features)
+            for chosen in sets.that_can_grow(level)
+            for place in range(_after(chosen), sets.n_players)
         ]
     return None, is_proven
 
 
-def _beam(sets: _Sets, width: int) -> tuple[tuple[int, ...], bool]:
+def _beam(sets: _Sets, width: int) -> tuple[Places, bool]:
     """A set that is enough and from which nothing can be taken, and whether there is one."""
-    n_features = len(sets.players)
-    everything = tuple(range(n_features))
-    level: list[tuple[int, ...]] = [()]
-    chosen: tuple[int, ...] | None = None
-    while chosen is None and len(level[0]) < n_features:
+    everything = tuple(range(sets.n_players))
+    level: list[Places] = [()]
+    enough: list[Places] = []
+    while not enough and len(level[0]) < sets.n_players:
         wider = {
             tuple(sorted((*kept, place)))
             for kept in level
@@ -357,47 +367,17 @@ def _beam(sets: _Sets, width: int) -> tuple[tuple[int, ...], bool]:
             if place not in kept
         }
         candidates = sorted(wider)
-        merit = sets.merits(candidates)
-        best = np.argsort(-merit, kind="stable")[:width]
+        best = np.argsort(-sets.merits(candidates), kind="stable")[:width]
         level = [candidates[i] for i in best]
-        is_enough = sets.judge(level).is_enough
-        enough = [one for one, yes in zip(level, is_enough, strict=True) if yes]
-        if enough:
-            chosen = sets.best(enough)
-    if chosen is None:
-        return everything, bool(sets.judge([everything]).is_enough[0])
-    return _without_needless(sets, chosen), True
-
-
-def _without_needless(sets: _Sets, chosen: tuple[int, ...]) -> tuple[int, ...]:
-    """Take out features one by one for as long as the rest is enough."""
-    while chosen:
+        enough, _ = sets.judge(level)
+    if not enough:
+        return everything, bool(sets.judge([everything])[0])
+    chosen: Places = ()
+    while enough:  # take out features one by one for as long as the rest is enough
+        chosen = sets.best(enough)
         smaller = [chosen[:i] + chosen[i + 1 :] for i in range(len(chosen))]
-        is_enough = sets.judge(smaller).is_enough
-        rest = [one for one, yes in zip(smaller, is_enough, strict=True) if yes]
-        if not rest:
-            break
-        chosen = sets.best(rest)
-    return chosen
-
-
-def players_of(asked: Asked) -> list[IntArray]:
-    """The columns that each distinct row knows something of."""
-    return [np.flatnonzero(row).astype(np.int32) for row in asked.codes != asked.known.nothing()]
-
-
-def rows_of_sets(asked: Asked, row: int, players: AnyArray, is_in: AnyArray) -> AnyArray:
-    """Rows of codes that know of one row only what the players in each set say."""
-    rows = asked.known.nothing(len(is_in))
-    rows[:, players] = np.where(is_in, asked.codes[row, players], rows[:, players])
-    return rows
-
-
-def shifts_of_sets(asked: Asked, row: int, players: AnyArray, is_in: AnyArray) -> FloatArray:
-    """What the numbers of the players in each set add to the outputs."""
-    chosen = np.zeros((len(is_in), asked.codes.shape[1]))
-    chosen[:, players] = is_in
-    return chosen[:, [line.place for line in asked.form.lines]] @ asked.shift[row]
+        enough = sets.judge(smaller)[0] if chosen else []
+    return chosen, True
 
 
 def value_of(evidence: Evidence, row: int, place: int) -> Any:
@@ -435,7 +415,6 @@ def values_of_row(model: Any, row: Any) -> list[Any]:
 MAX_EXACT = 12  # players: 4,096 sets
 MOST_EXACT = 20
 N_PERMUTATIONS = 200
-ROWS_AT_ONCE = 2**15
 QUERY = "shap_values"
 
 Worth: TypeAlias = Callable[[AnyArray], FloatArray]
@@ -512,38 +491,33 @@ def shap_values(
     check_count("n_permutations", n_permutations, 4)
     asked.raise_if_impossible()
     generator = generator_from(0 if random_state is None else random_state)
-    place, players = asked.place, players_of(asked)
     values, errors = np.zeros(asked.codes.shape), np.zeros(asked.codes.shape)
-    n_players = np.array([len(own) for own in players])
-    for row, own in enumerate(players):
-        worth = partial(_worth, asked, column, row, own)
-        if len(own) <= max_exact:
-            values[row, own] = _exact(worth, len(own))
+    is_exact = np.zeros(len(values), dtype=np.bool_)
+    for row in range(len(values)):
+        players = _Players(asked, row, QUERY)
+        own, n_players = players.places, len(players.places)
+
+        def worth(is_in: AnyArray, players: _Players = players) -> FloatArray:
+            return players.expected(is_in)[:, column]
+
+        is_exact[row] = n_players <= max_exact
+        if is_exact[row]:
+            values[row, own] = _exact(worth, n_players)
         else:
             values[row, own], errors[row, own] = _sampled(
-                worth, len(own), n_permutations, generator
+                worth, n_players, n_permutations, generator
             )
-    base = float(_expected(asked, column, asked.known.nothing())[0])
-    prediction = _expected(asked, column, asked.codes) + asked.shifts[:, column]
-    is_exact = n_players <= max_exact
-    if asked.is_single:
-        return ShapValues(values[0], errors[0], base, float(prediction[0]), bool(is_exact[0]))
-    return ShapValues(values[place], errors[place], base, prediction[place], is_exact[place])
-
-
-def _worth(asked: Asked, column: int, row: int, players: AnyArray, is_in: AnyArray) -> FloatArray:
-    """What sets of the players that a row knows are worth: the expected output given each."""
-    worth = _expected(asked, column, rows_of_sets(asked, row, players, is_in))
-    return worth + shifts_of_sets(asked, row, players, is_in)[:, column]
-
-
-def _expected(asked: Asked, column: int, codes: AnyArray) -> FloatArray:
-    """The expected output given each row of codes."""
-    found = [
-        expected_outputs(asked.form, asked.known, codes[part], QUERY)[:, column]
-        for part in slices(len(codes), ROWS_AT_ONCE)
-    ]
-    return np.concatenate(found)
+    nothing = expected_outputs(asked.form, asked.known, asked.known.nothing(), QUERY)
+    base = float(nothing[0, column])
+    prediction = expected_outputs(asked.form, asked.known, asked.codes, QUERY) + asked.shifts
+    place = 0 if asked.is_single else asked.place
+    return ShapValues(
+        values[place],
+        errors[place],
+        base,
+        as_python(prediction[place, column]),
+        as_python(is_exact[place]),
+    )
 
 
 def _exact(worth_of: Worth, m: int) -> FloatArray:

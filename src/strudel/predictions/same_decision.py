@@ -244,9 +244,13 @@ def _reported(found: Any, asked: Asked, query: str, details: bool) -> Any:
             stacklevel=outer_stack_level(),
         )
     if asked.is_single:
-        first = (field[0] for field in found)
-        found = type(found)(*(x.item() if isinstance(x, np.generic) else x for x in first))
+        found = type(found)(*(as_python(field[0]) for field in found))
     return found if details else found.probability
+
+
+def as_python(value: Any) -> Any:
+    """A number as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _from_one_pass(case: _Case, open_places: list[int]) -> Agreement | None:
