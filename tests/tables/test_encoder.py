@@ -335,16 +335,16 @@ def test_more_cells_where_they_pay():
     rng = np.random.default_rng(0)
     x = rng.random(4000)
     table = pd.DataFrame({"x": x, "y": x + rng.normal(size=4000) / 50, "alone": rng.random(4000)})
-    n_cells = [column.n_values for column in TableEncoder().fit(table).code_.columns]
+    n_cells = [column.n_groups for column in TableEncoder().fit(table).code_.columns]
     # Tails halve 250 and 500 rows, and eight cells are cut again where the other column changes.
     assert n_cells == [16 + 2 * 3 + 8, 16 + 2 * 3 + 8, 8 + 2 * 4]
-    few = [column.n_values for column in TableEncoder().fit(table.head(60)).code_.columns]
+    few = [column.n_groups for column in TableEncoder().fit(table.head(60)).code_.columns]
     assert few == [4, 4, 4]
-    some = [column.n_values for column in TableEncoder().fit(table.head(300)).code_.columns]
+    some = [column.n_groups for column in TableEncoder().fit(table.head(300)).code_.columns]
     assert some == [8, 8, 4]
-    assert [c.n_values for c in TableEncoder(n_bins=5).fit(table).code_.columns] == [5, 5, 5]
+    assert [c.n_cells for c in TableEncoder(n_bins=5).fit(table).code_.columns] == [5, 5, 5]
     counts = pd.DataFrame({"kids": rng.integers(0, 7, 500), "z": rng.random(500)})
-    assert TableEncoder().fit(counts).code_.column("kids").n_values == 7
+    assert TableEncoder().fit(counts).code_.column("kids").n_cells == 7
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])

@@ -198,11 +198,11 @@ class ClassModel:
 
     def over_columns(self, code: TableCode) -> Circuit:
         """The distribution of the columns of a code, of which the last one is the class."""
-        columns, own = columns_of_code(code), self.component_class
+        columns, own = columns_of_code(code).shown, self.component_class
         if own is None:
             return over_columns(self.mixture, columns, code)
         inputs = replace(code, columns=code.columns[:-1])
-        of_inputs = over_columns(self.mixture, columns_of_code(inputs), inputs)
+        of_inputs = over_columns(self.mixture, columns_of_code(inputs).shown, inputs)
         return with_class(of_inputs, columns, own)
 
 

@@ -647,8 +647,9 @@ def _share_of_pairs(rows: Prepared, smooth: BitMixture, pairs: PairComponents) -
     if any(triple.is_lost_by(smooth) for triple in pairs.triples):
         return MOST_OF_PAIRS
     assert rows.table is not None
-    table = rows.table.some(most_rows(len(rows.table.columns)), held_out=False)
-    found = check_cells(rows.over_columns(smooth), *table)
+    circuit = rows.over_columns(smooth)
+    table = rows.table.over(circuit.columns)
+    found = check_cells(circuit, *table.some(most_rows(len(table.columns)), held_out=False))
     return MOST_OF_PAIRS if found.lost else OF_PAIRS
 
 

@@ -98,6 +98,15 @@ class Table(NamedTuple):
     weight: FloatArray | None
     is_held_out: AnyArray  # (n_rows,)
 
+    def over(self, columns: Columns) -> Table:
+        """The same rows in the cells of these columns, which may be those that are shown."""
+        pairs = zip(self.columns, columns, self.cells.T, strict=True)
+        cells = [
+            own if fine.n_cells == column.n_cells else np.append(fine.shown_of_cell, NONE)[own]
+            for fine, column, own in pairs
+        ]
+        return self._replace(columns=columns, cells=np.column_stack(cells))
+
     def some(self, n_rows: int, *, held_out: bool = True) -> tuple[AnyArray, FloatArray]:
         """So many rows that count, with those that were held out or without, and their weights."""
         weight = np.ones(len(self.cells)) if self.weight is None else self.weight
@@ -212,7 +221,7 @@ class Prepared:
         """A model of the rows as one of the columns of the table."""
         assert self.table is not None
         code = None if self.encoder is None else self.encoder.code_
-        return over_columns(self.whole(model), self.table.columns, code)
+        return over_columns(self.whole(model), self.table.columns.shown, code)
 
 
 def prepare_rows(given: FitInput, search: SearchOptions) -> Prepared:
@@ -269,7 +278,7 @@ def prepare_rows(given: FitInput, search: SearchOptions) -> Prepared:
         None if valid is None else (valid, valid_weight),
         rng,
         replace(search, columns=respected),
-        columns,
+        columns.shown,
         None if encoder is None else encoder.code_,
         start=start,
         names=names,

@@ -355,7 +355,8 @@ class Strudel(StrudelOptions):
                 stacklevel=outer_stack_level(),
             )
         assert rows.table is not None
-        some = rows.table.some(most_rows(len(rows.table.columns)))
+        table = rows.table.over(self.circuit_.columns)
+        some = table.some(most_rows(len(table.columns)))
         with use_threads(self.n_jobs):
             self.check_: Check = check_cells(self.circuit_, *some)
         sentences = self.check_.sentences()

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence, Set
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,9 @@ from strudel.tables.columns import DURATION_UNITS, NUMERIC, RawColumn
 _DATE_UNITS = ("Y", "M", "D", "h", "m", "s", "ms", "us")
 Rounding = Callable[[float, float], float]
 LEAST_TAIL_ROWS = 30  # of a cell in a tail
+FINE = 128  # fine cells of a number; of 64, 128 and 256, ...
+FINE_ROWS = 10  # of a fine cell at least
+OF_TAIL = 4.0  # times the rows of a fine cell lie between it and the nearer end
 
 
 def quantile_edges(known: FloatArray, n_bins: int, shortest: Rounding) -> list[float]:
@@ -86,6 +90,37 @@ def tail_edges(known: FloatArray, edges: Sequence[float], shortest: Rounding) ->
             found.append(shortest(float(values[cut]), float(values[cut + 1])))
             n_outer = int(beyond[cut])
     return sorted(found)
+
+
+def fine_edges(known: FloatArray, edges: Sequence[float], shortest: Rounding) -> list[float]:
+    """These edges and more: a cell for every frequent value, else equally many rows in each.
+
+    Towards the ends cells get smaller, as far as the fewest rows allow.
+
+    Examples
+    --------
+    >>> fine_edges(np.arange(60.0), [30.0], shortest_number)
+    [10.0, 20.0, 30.0, 40.0, 50.0]
+    >>> fine_edges(np.repeat([1.0, 2.0, 3.0, 4.0], [6, 50, 3, 4]), [], shortest_number)
+    []
+    """
+    values, counts = np.unique(known, return_counts=True)
+    after = np.cumsum(counts)
+    ends = np.minimum(after, len(known) - after + counts)  # rows to the nearer end
+    most = np.maximum(np.minimum(len(known) / FINE, ends / OF_TAIL), FINE_ROWS)
+    found = []
+    firsts = np.searchsorted(values, [-np.inf, *edges, np.inf])
+    for first, last in pairwise(firsts.tolist()):  # the values of a cell that there is already
+        n_inside, n_left = 0, int(counts[first:last].sum())
+        for place in range(first, last):
+            is_frequent = counts[place - 1] >= most[place - 1] or counts[place] >= most[place]
+            is_enough = n_inside >= (FINE_ROWS if is_frequent else most[place])
+            if is_enough and n_left >= FINE_ROWS:
+                found.append(shortest(float(values[place - 1]), float(values[place])))
+                n_inside = 0
+            n_inside += int(counts[place])
+            n_left -= int(counts[place])
+    return sorted({*edges, *found})
 
 
 def uniform_edges(known: FloatArray, n_bins: int, shortest: Rounding) -> list[float]:

@@ -38,9 +38,6 @@ from strudel.tables.choose_cells import (
     find_identifiers,
     most_even,
     numbers_of_cells,
-    shortest_date,
-    shortest_duration,
-    shortest_number,
     telling_cuts,
 )
 from strudel.tables.coded_column import CodedColumn
@@ -50,7 +47,9 @@ from strudel.tables.learn_code import (
     CodeOptions,
     learn_column,
     looks_like,
+    shortest_of,
     with_distinct_names,
+    with_fine_cells,
 )
 from strudel.tables.missingness import learn_missingness
 from strudel.tables.predictor_columns import predictor_cuts
@@ -173,6 +172,13 @@ class TableEncoder(Transformer):
         columns = with_distinct_names(columns)
         keep_features(self, text_names(whole), len(whole.columns))
         missingness = learn_missingness(table.columns, columns)
+        if self.n_bins == "auto" and (edges or self.edges == "quantile"):
+            columns = [
+                with_fine_cells(raw, column)
+                if column.is_numeric and edges.get(raw.name, "quantile") == "quantile"
+                else column
+                for raw, column in zip(table.columns, columns, strict=True)
+            ]
         self.code_ = TableCode(
             tuple(columns), table.container, self.unknown, tuple(left_out), missingness
         )
@@ -310,8 +316,7 @@ def _cut_further(
         if not cuts:
             made.append(replace(column, start=start, stop=start + column.stop - column.start))
             continue
-        shortest = shortest_date if column.kind == "date" else shortest_number
-        shortest = shortest_duration if column.dtype == "duration" else shortest
+        shortest = shortest_of(column.kind, column.dtype)
         edges = sorted({*column.edges, *(shortest(*cut) for cut in cuts)})
         own = replace(options, edges=edges)
         made.append(learn_column(raw, start, kinds.get(raw.name), own))

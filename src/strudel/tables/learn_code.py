@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from strudel._types import ByteArray, FloatArray
 from strudel.errors import ManyCategoriesWarning, outer_stack_level
 from strudel.tables.choose_cells import (
     ENOUGH,
+    Rounding,
+    fine_edges,
     quantile_edges,
     shortest_date,
     shortest_duration,
@@ -299,24 +302,13 @@ def _learn_cells(
     text = date_text if is_date else duration_text if raw.dtype == "duration" else number_text
     edges = _edges(raw, options, y, is_date)
     finite = _finite(raw)
-    places = np.searchsorted(edges, finite, side="right")
     is_whole = raw.dtype in ("integer", "boolean", "duration") or is_date
-    values: tuple[Any, ...] = tuple(
-        _representative(np.sort(finite[places == cell]), cell, edges, is_whole)
-        for cell in range(len(edges) + 1)
-        if edges or len(finite)
-    )
-    ranges = tuple(
-        (float(inside.min()), float(inside.max())) if len(inside) else (float(value),) * 2
-        for value, inside in ((values[cell], finite[places == cell]) for cell in range(len(values)))
-    )
-    labels = labels_of_numbers(text, values, edges, ranges)
-    if not len(finite) and not edges:
-        values, labels, ranges = (None,), ("unknown",), ((0.0, 0.0),)
+    values, ranges, counts = _numbers_in_cells(finite, edges, is_whole)
+    is_known = values != (None,)
+    labels = labels_of_numbers(text, values, edges, ranges) if is_known else ("unknown",)
     words, names = _code(raw.name, labels, [f"{raw.name}>={text(edge)}" for edge in edges])
     if options.code == "one_hot" and len(labels) > 2:
         words, names = _one_hot(raw.name, labels)
-    counts = np.bincount(places, minlength=len(labels))
     dtype = raw.dtype if raw.dtype in NUMERIC else "datetime" if is_date else "float"
     if dtype in ("integer", "boolean"):
         dtype = "integer" if all(isinstance(value, int) for value in values) else "float"
@@ -327,7 +319,7 @@ def _learn_cells(
         values,
         tuple(edges),
         ranges,
-        tuple(counts.tolist()),
+        counts,
         dtype,
         raw.zone,
         _density(raw, finite, edges, is_date)
@@ -338,6 +330,56 @@ def _learn_cells(
         codewords=words,
         variable_names=names,
     )
+
+
+def with_fine_cells(raw: RawColumn, column: CodedColumn) -> CodedColumn:
+    """A column of numbers or dates whose cells are groups of finer ones.
+
+    The median of a group stands for the cell that it lies in.
+    """
+    finite = _finite(raw)
+    edges = fine_edges(finite, column.edges, shortest_of(column.kind, column.dtype))
+    if len(edges) == len(column.edges):
+        return column
+    is_whole = raw.dtype in ("integer", "boolean", "duration") or column.kind == "date"
+    values, ranges, counts = _numbers_in_cells(finite, edges, is_whole)
+    stands = list(values)
+    for value in column.values:
+        stands[int(np.searchsorted(edges, value, side="right"))] = value
+    groups = np.searchsorted(column.edges, [-np.inf, *edges], side="right")
+    return replace(
+        column,
+        labels=labels_of_numbers(partial(bound_text, column), stands, edges, ranges),
+        values=tuple(stands),
+        edges=tuple(edges),
+        ranges=ranges,
+        counts=counts,
+        groups=tuple(groups.tolist()),
+    )
+
+
+def _numbers_in_cells(
+    finite: FloatArray, edges: Sequence[float], is_whole: bool
+) -> tuple[tuple[Any, ...], tuple[tuple[float, float], ...], tuple[int, ...]]:
+    """For every cell what stands for it, the smallest and largest number seen, and their count."""
+    if not len(finite) and not edges:
+        return (None,), ((0.0, 0.0),), (0,)
+    ordered = np.sort(finite)
+    parts = np.split(ordered, np.searchsorted(ordered, edges, side="left"))
+    values = tuple(
+        _representative(inside, cell, edges, is_whole) for cell, inside in enumerate(parts)
+    )
+    ranges = tuple(
+        (float(inside[0]), float(inside[-1])) if len(inside) else (float(value),) * 2
+        for value, inside in zip(values, parts, strict=True)
+    )
+    return values, ranges, tuple(map(len, parts))
+
+
+def shortest_of(kind: str, dtype: str) -> Rounding:
+    """How edges of a column are rounded."""
+    shortest = shortest_date if kind == "date" else shortest_number
+    return shortest_duration if dtype == "duration" else shortest
 
 
 def _density(raw: RawColumn, finite: FloatArray, edges: Sequence[float], is_date: bool) -> Density:
@@ -363,7 +405,7 @@ def _finite(raw: RawColumn) -> FloatArray:
 def _edges(raw: RawColumn, options: CodeOptions, y: Any, is_date: bool) -> list[float]:
     finite = _finite(raw)
     is_duration = raw.dtype == "duration"
-    shortest = shortest_date if is_date else shortest_duration if is_duration else shortest_number
+    shortest = shortest_of("date" if is_date else "number", raw.dtype)
     if not isinstance(options.edges, str):
         read = as_stamp if is_date else as_duration if is_duration else lambda edge: edge
         edges = [read(edge) for edge in options.edges]

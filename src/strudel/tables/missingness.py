@@ -160,8 +160,8 @@ class Missingness:
             cause = of.get(own.because_of or "")
             rules = [rule for rule in self.rules if rule.column == own.column]
             rules = [rule for rule in rules if rule.is_structural and rule.because_of in of]
-            if cause is not None and len(own.rates) == cause.n_values + 1:
-                chance = 1.0 - np.array(own.rates[:-1])
+            if cause is not None and len(own.rates) == cause.shown.n_cells + 1:
+                chance = 1.0 - np.array(own.rates)[cause.shown_of_cell]
                 for rule in (rule for rule in rules if rule.because_of == cause.name):
                     inside = rule.shares(cause)
                     chance += inside * (1.0 - rule.rate - chance)
@@ -203,7 +203,7 @@ class Missingness:
             n_rows = len(raws[own.column].values)
             chance = np.full(n_rows, own.rates[-1])
             if own.because_of is not None and own.because_of in of:
-                cells = of[own.because_of].cells_of(raws[own.because_of], "missing")
+                cells = of[own.because_of].shown.cells_of(raws[own.because_of], "missing")
                 if own.because_of in drawn:
                     cells = np.where(drawn[own.because_of], NONE, cells)
                 chance = np.array(own.rates)[np.minimum(cells, len(own.rates) - 1)]

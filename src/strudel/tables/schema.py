@@ -60,6 +60,13 @@ class Columns:
         return iter(self.columns)
 
     @cached_property
+    def shown(self) -> Columns:
+        """The columns as people see them, and as a search for splits does."""
+        shown = tuple(column.shown for column in self.columns)
+        is_fine = any(a is not b for a, b in zip(shown, self.columns, strict=True))
+        return replace(self, columns=shown) if is_fine else self
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the columns."""
         return tuple(column.name for column in self.columns)

@@ -84,13 +84,17 @@ def _folded(model: BitMixture) -> Circuit:
         if code is None
         else columns_of_code(code)
     )
-    return over_columns(model, columns, code)
+    return over_columns(model, columns.shown, code)
 
 
 def over_columns(
     model: BitCircuit | BitMixture, columns: Columns, code: TableCode | None
 ) -> Circuit:
-    """The distribution over the columns whose cells a code has bits for; None: they are bits."""
+    """The distribution over the columns whose groups a code has bits for; None: they are bits.
+
+    A cell has its share of the group, as all rows have it. That the column knows, too, so columns
+    as they are `shown` answer alike, and are smaller.
+    """
     model = as_mixture(model)
     if not model.structure.is_in_normal_form:
         raise CircuitPropertyError(
