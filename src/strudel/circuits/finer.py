@@ -1,20 +1,22 @@
-"""Finer cells: a circuit whose columns of numbers also have edges elsewhere.
+"""Finer and coarser cells: a circuit whose columns of numbers have edges elsewhere.
 
 In:  a `Circuit`, and for some columns numbers or dates.
-Out: the same distribution, in which cells meet at these numbers, too.
+Out: the same distribution, in which cells meet at these numbers, too; or that of groups of cells,
+     which are what people see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
-from strudel._types import AnyArray, FloatArray
+from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.properties import as_deterministic_as
+from strudel.circuits.walks import log_sums
 from strudel.tables.column import Column, bound_text
 from strudel.tables.density import CellDistribution
 
@@ -37,6 +39,28 @@ def with_edges(circuit: Circuit, edges: Mapping[int, Iterable[float]]) -> Circui
     own = replace(circuit.columns, columns=tuple(columns))
     made = replace(circuit, columns=own, leaf_log_p=np.concatenate(logs))
     return as_deterministic_as(made, circuit)
+
+
+def with_groups(circuit: Circuit, places: Sequence[int]) -> Circuit:
+    """The distribution of the groups of some columns of numbers or dates, as they are shown."""
+    columns, is_first = list(circuit.columns), []
+    for place in range(len(columns)):
+        column = columns[place]
+        first = np.ones(column.n_cells, dtype=bool)
+        if place in places:
+            columns[place] = column.shown
+            first = np.diff(column.shown_of_cell, prepend=NONE) > 0
+        n_leaves = int(np.diff(circuit.column_leaves[place : place + 2])[0])
+        is_first.append(np.tile(first, n_leaves))
+    starts = np.flatnonzero(np.concatenate(is_first))
+    logs, known = log_sums(circuit.leaf_log_p, starts), circuit.known
+    if known is not None:
+        told = np.add.reduceat(np.exp(circuit.leaf_log_p) * known, starts, axis=0)
+        known = np.ones_like(told)
+        np.divide(told, np.exp(logs), out=known, where=logs > -np.inf)
+        known = np.clip(known, 0.0, 1.0)
+    own = replace(circuit.columns, columns=tuple(columns))
+    return replace(circuit, columns=own, leaf_log_p=logs, known=known)
 
 
 def finer_column(column: Column, new: Iterable[float]) -> tuple[Column, AnyArray, FloatArray]:
@@ -62,6 +86,7 @@ def finer_column(column: Column, new: Iterable[float]) -> tuple[Column, AnyArray
             )
         ),
         counts=tuple(np.rint(np.array(column.counts)[parent] * share).astype(int).tolist()),
+        groups=tuple(column.group_of_cell[parent].tolist()) if column.groups else (),
     )
     return made, parent, share
 

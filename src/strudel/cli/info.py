@@ -46,7 +46,7 @@ def info(model: ModelArgument, force: ForceOption = False, as_json: JsonOption =
                 "vtree depth": circuit.vtree.depth,
             },
             "columns": [
-                {"name": one.name, "kind": one.kind, "values": ", ".join(one.labels)}
+                {"name": one.name, "kind": one.kind, "values": ", ".join(one.shown.labels)}
                 for one in columns
                 if not columns.are_bits
             ],

@@ -32,7 +32,7 @@ from strudel._names import did_you_mean
 from strudel._version import __version__
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.properties import why_no_deterministic_components
-from strudel.queries.given import circuit_of
+from strudel.queries.given import shown_circuit
 from strudel.tables.column import Column, has_one_value_per_cell
 from strudel.tables.columns import date_text, duration_text, number_text
 
@@ -160,7 +160,7 @@ def page_data(model: Any, target: str | None = None, title: str | None = None) -
 
     A classifier has its class as one more column, which is the target unless another is named.
     """
-    circuit = circuit_of(model)
+    circuit = shown_circuit(model)
     if circuit.log_total == -np.inf:
         raise ValueError("The model gives every row probability zero: there is nothing to explore.")
     return {

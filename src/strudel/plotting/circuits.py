@@ -39,7 +39,7 @@ from strudel.plotting.layout import (
     taken_by,
 )
 from strudel.plotting.trees import MAX_STEPS, draw_vtree, place_vtree
-from strudel.queries.given import circuit_of, component_posterior
+from strudel.queries.given import component_posterior, shown_circuit
 from strudel.tables.evidence import evidence_of, nothing_known
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def plot_circuit(
     >>> ax = plot_circuit(figure_1_circuit(), row=[1, 0, 1, 0], ax=Figure().add_subplot())
     """
     check_choice("detail", detail, ("auto", "nodes", "map"))
-    found = circuit_of(model)
+    found = shown_circuit(model)
     cells = None if row is None else checked_row(found, row)
     circuit, has_parameters, about = circuit_to_draw(found, cells)
     drawn = drawn_circuit(circuit)
@@ -110,7 +110,7 @@ def plot_circuit(
 
 def size_of_nodes(model: Any) -> tuple[float, float] | None:
     """Inches in which a circuit can be drawn node by node; None if it is too large for that."""
-    drawn = drawn_circuit(circuit_of(model))
+    drawn = drawn_circuit(shown_circuit(model))
     if drawn.n_edges > MAX_EDGES:
         return None
     layout = layout_circuit(drawn)

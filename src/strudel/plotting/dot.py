@@ -16,7 +16,7 @@ from strudel._names import names_of
 from strudel._types import NONE, AnyArray
 from strudel.plotting.circuits import checked_row, circuit_to_draw
 from strudel.plotting.layout import DrawnCircuit, drawn_circuit, taken_by
-from strudel.queries.given import circuit_of
+from strudel.queries.given import circuit_of, shown_circuit
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import Vtree
 
@@ -53,7 +53,7 @@ def to_dot(obj: Any, feature_names: Sequence[str] | None = None, row: Any = None
     if names is not None and len(names) != n_vars:
         raise ValueError(f"There are {len(names)} feature names for {n_vars} variables.")
     if not is_tree:
-        whole = circuit_of(obj)
+        whole = shown_circuit(obj)
         if names is not None:
             columns = zip(whole.columns, names, strict=True)
             named = tuple(replace(column, name=name) for column, name in columns)

@@ -27,7 +27,7 @@ from strudel.plotting.canvas import (
     text_width,
 )
 from strudel.queries.column_pairs import Correlations, column_pairs
-from strudel.queries.given import ask, circuit_of
+from strudel.queries.given import ask, shown_circuit
 from strudel.queries.marginals import pair_probabilities
 from strudel.tables.evidence import nothing_known
 
@@ -63,7 +63,7 @@ def plot_components(model: Any, ax: Axes | None = None) -> Axes:
     >>> mixture = BitMixture(circuit, log_theta, np.log([0.3, 0.7]))
     >>> ax = plot_components(mixture, ax=Figure().add_subplot())
     """
-    circuit = circuit_of(model)
+    circuit = shown_circuit(model)
     columns, order = circuit.columns, circuit.vtree.order.tolist()
     shares = _cells_by_component(circuit)
     if columns.are_bits:

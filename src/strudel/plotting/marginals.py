@@ -81,8 +81,8 @@ def plot_marginals(
     """
     check_count("top", top, may_be_none=True)
     asked = ask(model, given).one_row()
-    columns = asked.circuit.columns
-    edges = {place: own.edges for place, own in enumerate(columns) if own.is_numeric}
+    columns = asked.circuit.columns.shown
+    edges = {place: own.edges for place, own in enumerate(asked.circuit.columns) if own.is_numeric}
     found = with_edges(circuit_of(model), edges)  # cells meet at the bounds of what is given
     has_evidence = bool(asked.named)
     now = marginal_probabilities(asked.circuit, asked.evidence)

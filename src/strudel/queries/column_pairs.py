@@ -18,7 +18,7 @@ from strudel._display import plotting
 from strudel._types import FloatArray, IntArray
 from strudel.data.bits import x_log_x_of
 from strudel.queries.cells import cell_probabilities, log_probabilities
-from strudel.queries.given import Asked, ask, pandas_frame, raise_if_impossible
+from strudel.queries.given import Asked, as_shown, ask, pandas_frame, raise_if_impossible
 from strudel.tables.column import Column
 
 
@@ -70,7 +70,7 @@ def correlations(model: Any, given: Any = None) -> Correlations:
     array([[1. , 0.9],
            [0.9, 1. ]])
     """
-    asked = ask(model, given)
+    asked = as_shown(ask(model, given))
     columns = asked.circuit.columns
     own = [asked.evidence.column(place) for place in range(len(columns))]
     moments = {p: m for p, column in enumerate(own) if (m := _moments(column)) is not None}
@@ -130,7 +130,7 @@ def column_pairs(model: Any, given: Any = None) -> ColumnPairs:
     array([[0.0442, 0.1007, 0.    , 0.1284],
            [0.0109, 0.0246, 0.1284, 0.    ]])
     """
-    asked = ask(model, given)
+    asked = as_shown(ask(model, given))
     names = asked.circuit.columns.names
     joint, first = cells_together(asked, list(range(len(names))))
     entropy = -np.add.reduceat(x_log_x_of(joint.diagonal()), first)

@@ -23,7 +23,14 @@ from strudel.data.argument_checks import RandomState, check_count, generator_fro
 from strudel.data.bits import x_log_x_of
 from strudel.queries.cells import cell_probabilities, joint_table, log_probabilities
 from strudel.queries.column_posterior import as_value
-from strudel.queries.given import Asked, ask, pandas_frame, raise_if_impossible, where_known
+from strudel.queries.given import (
+    Asked,
+    as_shown,
+    ask,
+    pandas_frame,
+    raise_if_impossible,
+    where_known,
+)
 from strudel.queries.sampling import draw_cells
 
 QUERY = "compare"
@@ -168,7 +175,7 @@ class _Group:
 
 
 def _group(model: Any, given: Any) -> _Group:
-    asked = ask(model, given).one_row()
+    asked = as_shown(ask(model, given).one_row())
     log_p = log_probabilities(asked.circuit, asked.evidence)
     raise_if_impossible(log_p)
     return _Group(asked, float(log_p[0]), frozenset(asked.named))

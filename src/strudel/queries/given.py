@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from strudel._estimator import not_fitted
-from strudel._types import FloatArray
+from strudel._types import NONE, AnyArray, FloatArray
 from strudel.algebra.event_circuit import given_event
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.finer import with_groups
 from strudel.circuits.products import MAX_PAIRS
-from strudel.circuits.reweigh import normalized
+from strudel.circuits.reweigh import given_row, normalized
 from strudel.circuits.walks import IMPOSSIBLE as IMPOSSIBLE
 from strudel.circuits.walks import raise_if_impossible as raise_if_impossible
 from strudel.data.validation import read_named_rows
@@ -74,6 +75,55 @@ class Asked:
     def of_row(self, row: int) -> Asked:
         """One of its questions."""
         return replace(self, evidence=self.evidence.take(np.array([row])))
+
+
+def as_shown(asked: Asked) -> Asked:
+    """The same question of the cells that people see: groups of numbers and dates.
+
+    Columns that a question of several rows knows something of stay as they are.
+    """
+    circuit, evidence = asked.circuit, asked.evidence
+    is_fine, is_part = _fine_columns(asked)
+    if not is_fine.any():
+        return asked
+    if is_part.any() and len(evidence) == 1:
+        found, log_p = given_row(circuit, evidence)
+        if found is not None:
+            is_open = is_fine & ~evidence.is_single_cell()[0]
+            found = with_groups(found, np.flatnonzero(is_open).tolist())
+            log_p += asked.log_probability + circuit.log_total
+            known = replace(nothing_known(found.columns), is_single=evidence.is_single)
+            return Asked(found, known, log_p, frozenset(asked.named))
+    places = tuple(np.flatnonzero(is_fine & ~evidence.is_known().any(axis=0)).tolist())
+    shown = remembered(circuit, ("shown", places), lambda: with_groups(circuit, places))
+    return replace(asked, circuit=shown, evidence=evidence.over_groups(shown.columns))
+
+
+def each_as_shown(asked: Asked) -> list[tuple[AnyArray, Asked]]:
+    """Rows that know the same fine columns, and what they ask `as_shown`; those of parts alone."""
+    is_fine, is_part = _fine_columns(asked)
+    n_rows = len(asked.evidence)
+    if not is_fine.any():
+        return [(np.arange(n_rows), asked)]
+    which = asked.evidence.is_known() & is_fine
+    alone = np.where(is_part.any(axis=1), np.arange(n_rows), NONE)
+    _, group = np.unique(np.column_stack([which, alone]), axis=0, return_inverse=True)
+    parts = [np.flatnonzero(group.ravel() == g) for g in range(group.max(initial=-1) + 1)]
+    rows = [(own, replace(asked, evidence=asked.evidence.take(own))) for own in parts]
+    return [(own, as_shown(part)) for own, part in rows]
+
+
+def _fine_columns(asked: Asked) -> tuple[AnyArray, AnyArray]:
+    """Which columns have cells that are not shown, and which rows know only a part of them."""
+    columns, evidence = asked.circuit.columns, asked.evidence
+    is_fine = columns.n_cells > columns.shown.n_cells
+    return is_fine, is_fine & evidence.is_known() & ~evidence.is_single_cell()
+
+
+def shown_circuit(model: Any) -> Circuit:
+    """The circuit of a model over the cells that people see."""
+    circuit = circuit_of(model)
+    return as_shown(Asked(circuit, nothing_known(circuit.columns))).circuit
 
 
 def circuit_of(model: Any) -> Circuit:

@@ -19,6 +19,7 @@ from strudel._numba import in_threads, kernel
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.algebra.marginalization import without_others
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.finer import with_groups
 from strudel.circuits.properties import why_not_deterministic
 from strudel.circuits.reweigh import given_row
 from strudel.circuits.walks import LeafRows, leaf_rows
@@ -26,7 +27,14 @@ from strudel.data.bits import x_log_x_of
 from strudel.errors import CircuitPropertyError, SizeLimitError
 from strudel.queries.by_block import lazily
 from strudel.queries.cells import cell_table, joint_table
-from strudel.queries.given import Asked, ask, find_columns, raise_if_impossible
+from strudel.queries.given import (
+    Asked,
+    as_shown,
+    ask,
+    each_as_shown,
+    find_columns,
+    raise_if_impossible,
+)
 from strudel.queries.hidden_choices import HiddenChoices
 from strudel.tables.evidence import Evidence
 
@@ -68,11 +76,15 @@ def entropy(model: Any, given: Any = None, *, max_states: int = MAX_STATES) -> f
     """
     asked = ask(model, given)
     if why_not_deterministic(asked.circuit) is None:
-        log_p, found = _one_walk(asked.circuit, asked.evidence)
+        log_p, found = np.empty((2, len(asked.evidence)))
+        for rows, own in each_as_shown(asked):
+            log_p[rows], found[rows] = _one_walk(own.circuit, own.evidence)
         raise_if_impossible(log_p)
         return float(found[0]) if asked.is_single else found
     everything = range(len(asked.circuit.columns))
-    return _for_each_row(asked, lambda row: row.entropy(everything, "entropy", max_states))
+    return _for_each_row(
+        as_shown(asked), lambda row: row.entropy(everything, "entropy", max_states)
+    )
 
 
 def _one_walk(circuit: Circuit, evidence: Evidence) -> tuple[FloatArray, FloatArray]:
@@ -217,7 +229,8 @@ def mutual_information(
     """
     first, second = find_columns(model, a, "a"), find_columns(model, b, "b")
     others = [] if beyond is None else find_columns(model, beyond, "beyond")
-    asked, query = ask(model, given, [*first, *second, *others]), "mutual_information"
+    asked = as_shown(ask(model, given, [*first, *second, *others]))
+    query = "mutual_information"
     if beyond is not None:
         return _information_beyond(asked, first, second, others, max_states)
     if both := set(first).intersection(second):
@@ -260,6 +273,9 @@ def _for_each_row(asked: Asked, answer: Callable[[_Given], float]) -> float | Fl
         circuit, log_p = given_row(asked.circuit, evidence, row)
         raise_if_impossible(np.array([log_p]), row)
         assert circuit is not None
+        is_fine = circuit.columns.n_cells > circuit.columns.shown.n_cells
+        if is_fine.any():
+            circuit = with_groups(circuit, np.flatnonzero(is_fine).tolist())
         answers[which] = answer(_Given(circuit, evidence.is_single_cell()[row]))
     return float(answers[0]) if asked.is_single else answers[place.ravel()]
 

@@ -16,7 +16,7 @@ from strudel._types import FloatArray
 from strudel.errors import CircuitPropertyError
 from strudel.queries.by_block import lazily
 from strudel.queries.cells import cell_probabilities
-from strudel.queries.given import Asked, ask, raise_if_impossible, where_known
+from strudel.queries.given import Asked, as_shown, ask, raise_if_impossible, where_known
 from strudel.tables.column import Column
 from strudel.tables.schema import Columns
 
@@ -134,7 +134,7 @@ def marginal_probabilities(model: Any, given: Any = None) -> Any:
     >>> marginal_probabilities(figure_1_circuit(), {"X3": 1}).round(4)
     array([0.4, 0.9, 1. , 0.2])
     """
-    asked = ask(model, given)
+    asked = as_shown(ask(model, given))
     circuit, evidence = asked.circuit, asked.evidence
     places = range(len(circuit.columns))
     log_p, cells = cell_probabilities(circuit, evidence, places)
@@ -144,9 +144,12 @@ def marginal_probabilities(model: Any, given: Any = None) -> Any:
         return ones[0] if asked.is_single else ones
     names = circuit.columns.names
     found = dict(zip(names, cells, strict=True)) | _where_known(asked)
+    for column in circuit.columns:
+        if column.shown is not column:
+            found[column.name] = np.add.reduceat(found[column.name], column.first_of_group, axis=1)
     if asked.is_single:
         found = {name: own[0] for name, own in found.items()}
-    return ColumnMarginals(circuit.columns, found)
+    return ColumnMarginals(circuit.columns.shown, found)
 
 
 def _where_known(asked: Asked) -> dict[str, FloatArray]:

@@ -26,8 +26,8 @@ from strudel.errors import SearchLimitWarning, outer_stack_level
 from strudel.queries.best_states import best_states, k_best_states
 from strudel.queries.by_block import lazily
 from strudel.queries.cells import joint_table
-from strudel.queries.given import Asked, ask, find_columns
-from strudel.queries.sampling import as_table
+from strudel.queries.given import Asked, as_shown, ask, each_as_shown, find_columns
+from strudel.queries.sampling import column_values, frame_like
 from strudel.queries.state_bounds import Question
 from strudel.queries.state_search import StateSearch
 from strudel.tables.evidence import Evidence
@@ -82,30 +82,49 @@ def most_probable_state(
     check_count("k", k)
     limits = check_limits(max_seconds, max_nodes)
     asked = ask(model, given)
+    columns, n_rows = asked.circuit.columns, len(asked.evidence)
+    log_p, upper_bound = np.empty((n_rows, k)), np.empty(n_rows)
+    values: dict[str, list[Any]] = {name: [None] * n_rows * k for name in columns.names}
+    states = np.empty((n_rows, k, len(columns)), dtype=np.uint8)
+    for rows, own in each_as_shown(asked):
+        cells, log_p[rows], upper_bound[rows] = _completions(own, int(k), limits)
+        if columns.are_bits:
+            states[rows] = cells
+            continue
+        # What is given stays, also where there are no more completions.
+        known = own.evidence.is_single_cell()[:, np.newaxis]
+        cells = np.where(known, own.evidence.codes[:, np.newaxis], cells)
+        places = (rows[:, np.newaxis] * k + np.arange(k)).ravel().tolist()
+        for name, found in column_values(own, cells).items():
+            for place, value in zip(places, found, strict=True):
+                values[name][place] = value
+    # Where a limit stopped the search, no row may have been found, though the bound allows some.
+    raise_if_impossible(np.maximum(log_p[:, 0], upper_bound))
+    _warn_if_stopped(log_p, upper_bound)
+    log_p = log_p[:, 0] if k == 1 else log_p
+    log_p = log_p[0] if asked.is_single else log_p
+    if not columns.are_bits:
+        return frame_like(given, columns, values, int(k)), log_p
+    states = states[:, 0] if k == 1 else states
+    return states[0] if asked.is_single else states, log_p
+
+
+def _completions(
+    asked: Asked, k: int, limits: tuple[float, float]
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Cells (n_rows, k, n_columns), log-probabilities (n_rows, k), and bounds where stopped."""
     circuit, evidence = asked.circuit, asked.evidence
     codes, first, place = _distinct(evidence)
     different = evidence.take(first)
     upper_bound = np.full(len(codes), -np.inf)
     if why_not_deterministic(circuit) is not None:
-        cells, log_p, upper_bound = _search(circuit, different, int(k), limits)
+        cells, log_p, upper_bound = _search(circuit, different, k, limits)
     elif k == 1:
         cells, log_p = best_states(circuit, different)
     else:
-        cells, log_p = k_best_states(circuit, different, int(k))
+        cells, log_p = k_best_states(circuit, different, k)
     log_more = asked.log_probability + circuit.log_total
-    log_p, upper_bound = log_p[place] + log_more, upper_bound[place] + log_more
-    # Where a limit stopped the search, no row may have been found, though the bound allows some.
-    raise_if_impossible(np.maximum(log_p[:, 0], upper_bound))
-    _warn_if_stopped(log_p, upper_bound)
-    cells = cells[place]
-    log_p = log_p[:, 0] if k == 1 else log_p
-    log_p = log_p[0] if asked.is_single else log_p
-    if not circuit.columns.are_bits:
-        # What is given stays, also where there are no more completions.
-        known = evidence.is_single_cell()[:, np.newaxis]
-        return as_table(asked, np.where(known, evidence.codes[:, np.newaxis], cells), given), log_p
-    states = cells[:, 0] if k == 1 else cells
-    return (states[0] if asked.is_single else states).astype(np.uint8), log_p
+    return cells[place], log_p[place] + log_more, upper_bound[place] + log_more
 
 
 def _distinct(evidence: Evidence) -> tuple[AnyArray, AnyArray, IntArray]:
@@ -222,7 +241,7 @@ def marginal_map(
     limits = check_limits(max_seconds, max_nodes)
     names = [query] if isinstance(query, str | int | np.integer) else list(query)
     places = find_columns(model, names, "query")
-    asked = ask(model, given).one_row()
+    asked = as_shown(ask(model, given).one_row())
     columns = asked.circuit.columns
     n_states = math.prod(columns[place].n_cells for place in places)
     if k > 1 or n_states <= min(FEW_STATES, max_states):

@@ -29,6 +29,7 @@ from strudel.queries.by_block import lazily
 from strudel.queries.given import Asked, ask, component_posterior, log_mean, raise_if_impossible
 from strudel.tables.columns import RawColumn
 from strudel.tables.evidence import Evidence
+from strudel.tables.schema import Columns
 
 BLOCK_VALUES = 2**22  # of nodes and of different questions, in memory at a time
 BLOCK_SAMPLES = 2**16
@@ -205,10 +206,20 @@ def as_table(
     or with a generator as a draw from it. Rows `with_missing` values have them as the table had. A
     pandas frame keeps its index, and names of columns that are not text.
     """
+    values = column_values(asked, cells, rng)
+    if with_missing and rng is not None:
+        known = np.repeat(asked.evidence.is_single_cell(), cells.shape[1], axis=0)
+        _leave_out(asked, values, known, rng)
+    return frame_like(given, asked.circuit.columns, values, cells.shape[1])
+
+
+def column_values(
+    asked: Asked, cells: IntArray, rng: np.random.Generator | None = None
+) -> dict[str, list[Any]]:
+    """The values of cells `(n_rows, n, n_columns)`, by column, see `as_table`."""
     columns, evidence = asked.circuit.columns, asked.evidence
     n_rows, n, _ = cells.shape
     values: dict[str, list[Any]] = {}
-    known = evidence.is_single_cell()
     for place, column in enumerate(columns):
         own = cells[:, :, place]
         is_cut = any(at == place for _, at in evidence.regions)
@@ -223,8 +234,11 @@ def as_table(
             for row in np.flatnonzero(~np.isnan(numbers)).tolist():
                 found[row * n : (row + 1) * n] = [column.own_value(float(numbers[row]))] * n
         values[column.name] = found
-    if with_missing and rng is not None:
-        _leave_out(asked, values, np.repeat(known, n, axis=0), rng)
+    return values
+
+
+def frame_like(given: Any, columns: Columns, values: dict[str, list[Any]], n: int) -> Any:
+    """Values as a frame, with the index and the names of what was given, n times each."""
     table = columns.frame(values)
     if columns.container == "pandas" and hasattr(given, "index") and hasattr(given, "columns"):
         table.index = given.index.repeat(n)

@@ -118,6 +118,15 @@ class Evidence:
                 made.codes[known[child == cell], place] = made._code(place, new.n_cells, weights)
         return made.evidence(self.is_single)
 
+    def over_groups(self, columns: Columns) -> Evidence:
+        """The same where some columns, of which nothing is known, have cells for their groups."""
+        changed = np.flatnonzero(columns.n_cells != self.columns.n_cells)
+        codes, weights = self.codes.copy(), list(self.weights)
+        for place in changed.tolist():
+            codes[:, place] = columns[place].n_cells
+            weights[place] = columns.equal_weights[place]
+        return replace(self, columns=columns, codes=codes, weights=tuple(weights))
+
     def over(self, columns: Columns) -> Evidence:
         """The same about columns with the same cells."""
         return replace(self, columns=columns)
