@@ -82,31 +82,31 @@ def most_probable_state(
     check_count("k", k)
     limits = check_limits(max_seconds, max_nodes)
     asked = ask(model, given)
+    parts = each_as_shown(asked)
+    found = [_completions(own, int(k), limits) for _, own in parts]
     columns, n_rows = asked.circuit.columns, len(asked.evidence)
     log_p, upper_bound = np.empty((n_rows, k)), np.empty(n_rows)
-    values: dict[str, list[Any]] = {name: [None] * n_rows * k for name in columns.names}
-    states = np.empty((n_rows, k, len(columns)), dtype=np.uint8)
-    for rows, own in each_as_shown(asked):
-        cells, log_p[rows], upper_bound[rows] = _completions(own, int(k), limits)
-        if columns.are_bits:
-            states[rows] = cells
-            continue
-        # What is given stays, also where there are no more completions.
-        known = own.evidence.is_single_cell()[:, np.newaxis]
-        cells = np.where(known, own.evidence.codes[:, np.newaxis], cells)
-        places = (rows[:, np.newaxis] * k + np.arange(k)).ravel().tolist()
-        for name, found in column_values(own, cells).items():
-            for place, value in zip(places, found, strict=True):
-                values[name][place] = value
+    for (rows, _), (_, *logs) in zip(parts, found, strict=True):
+        log_p[rows], upper_bound[rows] = logs
     # Where a limit stopped the search, no row may have been found, though the bound allows some.
     raise_if_impossible(np.maximum(log_p[:, 0], upper_bound))
     _warn_if_stopped(log_p, upper_bound)
     log_p = log_p[:, 0] if k == 1 else log_p
     log_p = log_p[0] if asked.is_single else log_p
-    if not columns.are_bits:
-        return frame_like(given, columns, values, int(k)), log_p
-    states = states[:, 0] if k == 1 else states
-    return states[0] if asked.is_single else states, log_p
+    if columns.are_bits:
+        [(cells, *_)] = found
+        cells = cells[:, 0] if k == 1 else cells
+        return (cells[0] if asked.is_single else cells).astype(np.uint8), log_p
+    values: dict[str, list[Any]] = {name: [None] * n_rows * k for name in columns.names}
+    for (rows, own), (cells, *_) in zip(parts, found, strict=True):
+        # What is given stays, also where there are no more completions.
+        known = own.evidence.is_single_cell()[:, np.newaxis]
+        cells = np.where(known, own.evidence.codes[:, np.newaxis], cells)
+        places = (rows[:, np.newaxis] * k + np.arange(k)).ravel().tolist()
+        for name, of_column in column_values(own, cells).items():
+            for place, value in zip(places, of_column, strict=True):
+                values[name][place] = value
+    return frame_like(given, columns, values, int(k)), log_p
 
 
 def _completions(
