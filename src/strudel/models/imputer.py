@@ -11,7 +11,7 @@ import numpy as np
 
 from strudel._estimator import Transformer, as_set, clone
 from strudel._numba import use_threads
-from strudel._types import NONE, AnyArray, FloatArray
+from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.walks import raise_if_impossible
 from strudel.data.argument_checks import (
@@ -33,7 +33,6 @@ from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.queries.by_block import lazily, possible_row
 from strudel.queries.cells import cell_probabilities
 from strudel.queries.given import circuit_of
-from strudel.queries.marginals import marginal_probabilities
 from strudel.queries.most_probable import most_probable_state
 from strudel.queries.sampling import sample
 from strudel.tables.column import BIT, Column
@@ -47,7 +46,7 @@ from strudel.tables.encoder import (
     text_names,
 )
 from strudel.tables.evidence import Evidence
-from strudel.tables.filled_table import ValuesOf, fill_columns, fill_variables, with_room
+from strudel.tables.filled_table import ValuesOf, fill_columns, with_room
 from strudel.tables.schema import Columns
 
 STRATEGIES = ("auto", "map", "mean", "sample")
@@ -278,42 +277,18 @@ class StrudelImputer(StrudelOptions, Transformer):
     def _tables_of_known(self, X: Any, n: int, strategy: str, random_state: Any) -> list[Any]:
         circuit, columns = self.circuit_, self.circuit_.columns
         evidence = evidence_like(self, columns, X)
-        rng = generator_from(random_state) if strategy == "sample" else None
+        if columns.are_bits and as_frame(X) is None:
+            X = check_evidence(X)
         with use_threads(self.n_jobs):
-            if columns.are_bits:
-                rows = np.column_stack([evidence.cells(place) for place in range(len(columns))])
-                bits = np.where(rows == NONE, np.nan, rows)
-                filled = _filled_bits(circuit, bits, n, strategy, rng)
-                return [fill_variables(X, bits, every) for every in filled]
             empty = {} if self.fill_structural else _left_empty(X, columns)
             if strategy == "auto" and self.regressions_ is not None:
                 values = [_corrected_values(circuit, evidence, self.regressions_)]
             elif strategy in ("auto", "mean"):
                 values = [_expected_values(circuit, evidence, with_means=strategy == "mean")]
             else:
+                rng = generator_from(random_state) if strategy == "sample" else None
                 values = _values_of_states(circuit, evidence, n, rng)
         return [fill_columns(X, columns, own, empty) for own in values]
-
-
-def _filled_bits(
-    circuit: Any, rows: FloatArray, n: int, strategy: str, rng: Any
-) -> list[FloatArray]:
-    """Rows of 0 and 1, `n` times, with values where they are unknown."""
-    tables = [rows.copy() for _ in range(n)]
-    is_open = np.isnan(rows).any(axis=1)
-    if not is_open.any():
-        return tables
-    part = rows[is_open]
-    if strategy == "map":
-        tables[0][is_open] = most_probable_state(circuit, part)[0]
-    elif strategy == "sample":
-        drawn = sample(circuit, n, given=part, random_state=rng)
-        for i, table in enumerate(tables):
-            table[is_open] = drawn[:, i]
-    else:
-        ones = marginal_probabilities(circuit, part)
-        tables[0][is_open] = ones if strategy == "mean" else ones >= 0.5
-    return tables
 
 
 def is_fitted_model(model: Any) -> bool:
@@ -357,6 +332,8 @@ def _model_columns(X: Any, names: Any) -> Any:
 
 def _left_empty(X: Any, columns: Columns) -> dict[str, AnyArray]:
     """Per column the rows in which a value is missing by rule; a warning says how many."""
+    if not columns.missingness.rules:
+        return {}
     raws = dict(zip(columns.names, columns.match(read_columns(X)), strict=True))
     found = columns.missingness.missing_by_rule(raws, columns.columns)
     n_values = sum(int(rows.sum()) for rows in found.values())
@@ -439,6 +416,8 @@ def _values_of_states(
     else:
         tables = sample(circuit, n, given=part, random_state=rng)
     columns = circuit.columns
+    if columns.are_bits:
+        tables = tables.reshape(-1, len(columns))
     raws = dict(zip(columns.names, columns.match(read_columns(tables)), strict=True))
 
     def values_of(i: int) -> ValuesOf:

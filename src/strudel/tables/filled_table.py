@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from strudel._types import AnyArray, FloatArray
+from strudel._types import AnyArray
 from strudel.data.validation import as_frame, read_values
 from strudel.tables.column import BIT, Column
 from strudel.tables.columns import (
@@ -146,25 +146,6 @@ def _put_cells(own: Any, missing: AnyArray, values: list[Any]) -> Any:
     return own.zip_with(is_known, made)
 
 
-def fill_variables(X: Any, rows: FloatArray, filled: FloatArray) -> Any:
-    """A table of 0 and 1 with its unknown values filled."""
-    values = np.where(np.isnan(rows), filled, rows)
-    frame = as_frame(X)
-    if frame is None:
-        return values
-    import narwhals as nw
-
-    unknown: AnyArray = np.asarray(np.isnan(rows).any(axis=0))
-    return _put(
-        X,
-        frame,
-        {
-            v: nw.new_series(f"x{v}", values[:, v], nw.Float64, backend=frame.implementation)
-            for v in np.flatnonzero(unknown).tolist()
-        },
-    )
-
-
 ValuesOf: TypeAlias = Callable[[Column, AnyArray], Sequence[Any]]
 
 
@@ -176,7 +157,9 @@ def fill_columns(
     `values_of` gives the values of a column in some rows, whose mask it gets; dates as stamps.
     """
     gaps: list[Gaps] = []
-    for raw, column in zip(columns.match(read_columns(X)), columns, strict=True):
+    table = read_columns(X)
+    raws = table.columns if columns.are_bits else columns.match(table)
+    for raw, column in zip(raws, columns, strict=True):
         missing = raw.is_missing()
         if column.name in (empty or {}):
             missing = missing & ~empty[column.name]  # type: ignore[index]
@@ -221,11 +204,7 @@ def with_room(X: Any, row: Any, columns: Columns, strategy: str) -> Any:
     example = row.loc[[0] * len(gaps)].reset_index(drop=True)
     for name in can_miss:
         example[name] = gaps[name]
-    if columns.are_bits:
-        unknown = np.where(example.isna(), np.nan, 0.0)
-        filled = fill_variables(example, unknown, np.full(example.shape, 0.5))
-    else:
-        filled = fill_columns(example, columns, _all_values(strategy))
+    filled = fill_columns(example, columns, _all_values(strategy))
     wider = {
         name: filled[name].dtype
         for name in can_miss
@@ -239,7 +218,8 @@ def _all_values(strategy: str) -> Any:
 
     def values(column: Column, gaps: AnyArray) -> list[Any]:
         own = [value for value in column.values if value is not None]
-        if strategy in ("auto", "mean") and has_mean(column):
+        is_mean = strategy == "mean" or (strategy == "auto" and column.kind != BIT)
+        if is_mean and has_mean(column):
             own = [value + 0.5 for value in own]
         return list(islice(cycle(own), int(gaps.sum())))
 
