@@ -139,3 +139,11 @@ def test_a_small_table_is_enough_for_a_straight_line():
     y = 10.0 * X[:, 0]
     model = StrudelRegressor(random_state=0).fit(X[:300], y[:300])
     assert model.score(X[300:], y[300:]) > 0.99  # four cells would reach 0.94
+
+
+def test_the_estimator_that_is_given_says_what_columns_are():
+    learner = Strudel(n_components=1, max_splits=0, columns={"zip": "category", "id": "ignore"})
+    table = pd.DataFrame({"zip": [1, 2, 3, 4] * 15, "id": range(60)})
+    model = StrudelRegressor(learner, random_state=0).fit(table, np.arange(60) % 4.0)
+    assert model.circuit_.columns.names == ("zip", "y")
+    assert model.circuit_.columns[0].kind == "category"

@@ -212,13 +212,6 @@ def class_codewords(n_classes: int) -> ByteArray:
     return words[:, 1:] if n_classes == 2 else words
 
 
-def target_name(y: Any) -> str:
-    """The name of the target: that of its series or only column, else "class"."""
-    columns = list(getattr(y, "columns", ()))
-    name = columns[0] if len(columns) == 1 else getattr(y, "name", None)
-    return name if isinstance(name, str) and name else "class"
-
-
 def code_with_class(code: TableCode, classes: Sequence[Any], name: str = "class") -> TableCode:
     """The code with the class as the last column."""
     words = class_codewords(len(classes))

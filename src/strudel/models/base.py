@@ -117,6 +117,13 @@ def check_features(estimator: Any, X: Any, table: Any, *, reset: bool = False) -
     validate_data(estimator, features, reset=reset, skip_check_array=True)
 
 
+def target_name(y: Any, default: str) -> str:
+    """The name of the target: that of its series or only column, if it has one."""
+    columns = list(getattr(y, "columns", ()))
+    name = columns[0] if len(columns) == 1 else getattr(y, "name", None)
+    return name if isinstance(name, str) and name else default
+
+
 def as_target(y: Any, estimator: Any) -> AnyArray:
     """One value per row."""
     if y is None:  # in scikit-learn's words, which its estimator checks look for

@@ -35,16 +35,15 @@ from strudel.learning.class_models import (
     code_with_class,
     complete_rows,
     fold_of_rows,
-    target_name,
 )
 from strudel.learning.options import METHODS as MIXTURE_METHODS
 from strudel.learning.options import Method
 from strudel.learning.progress import Reporter
-from strudel.models.base import as_labels
+from strudel.models.base import as_labels, target_name
 from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.queries.likelihood import joint_logs
 from strudel.tables.column_codes import as_column_codes
-from strudel.tables.columns import RawColumn, read_columns
+from strudel.tables.columns import RawColumn, RawTable, read_columns
 from strudel.tables.encoder import (
     InputTable,
     TableEncoder,
@@ -200,7 +199,7 @@ class StrudelClassifier(StrudelOptions, Classifier):
             Itself.
         """
         self._check_options()
-        name = target_name(y)
+        name = target_name(y, "class")
         text_names(X)  # refuses what are no names, before anything is learned
         labels = as_labels(y, self)
         table = look_at_table(X, self.columns, (*BINS, LOGISTIC_BINS))
@@ -222,7 +221,8 @@ class StrudelClassifier(StrudelOptions, Classifier):
         classes, label = np.unique(labels, return_inverse=True)
         learner = self._learner()
         if learner is not None:
-            return self._fit_together(learner, X, table.X, classes, label, weight, name)
+            target = RawColumn(name, "text", np.array([f"{k:09d}" for k in label], dtype=object))
+            return self._fit_together(learner, X, read_columns(table.X), target, classes, weight)
         if self.n_components != "auto":
             check_fits(
                 "n_components", int(self.n_components), len(classes) * (64 + 8 * len(labels))
@@ -273,42 +273,32 @@ class StrudelClassifier(StrudelOptions, Classifier):
             given.pop("method", None)
         if self.estimator is None and not {"method", *OF_STRUDEL} & given.keys():
             return None
-        learner = Strudel() if self.estimator is None else clone(self.estimator)
-        found: Strudel = learner.set_params(**given)
-        return found
+        learner: Strudel = Strudel() if self.estimator is None else clone(self.estimator)
+        return learner.set_params(**given)
 
     def _fit_together(
         self,
         learner: Strudel,
         X: Any,
-        rows: Any,
+        table: RawTable,
+        target: RawColumn,
         classes: AnyArray,
-        label: AnyArray,
         weight: FloatArray,
-        name: str,
     ) -> StrudelClassifier:
         """Learn the class as one more column of the table."""
-        table = read_columns(rows)
         encoder = new_encoder(learner.columns)
-        while name in table.names:
-            name += "_"
-        encoder.kinds = {**(encoder.kinds or {}), name: "category"}
         encoder.max_categories = max(encoder.max_categories, len(classes) + 1)
-        numbers = np.array([f"{k:09d}" for k in range(len(classes))], dtype=object)[label]
-        whole = replace(table, columns=(*table.columns, RawColumn(name, "text", numbers)))
         learner.set_params(columns=encoder, random_state=self.random_state)
-        learner.fit(whole, sample_weight=None if np.all(weight == 1.0) else weight)
-        columns = learner.circuit_.columns
+        weights = None if np.all(weight == 1.0) else weight
+        self._learn_with(learner, X, table, target, "category", weights)
+        columns = self.circuit_.columns
         own = [classes.tolist()[int(text)] for text in columns[-1].values]
-        of_class = class_column(own, name, columns.names[:-1])
-        keep_features(self, text_names(X), len(table.columns))
-        self.classes_ = classes
-        self.target_name_ = name
-        self.circuit_ = learner.circuit_.with_columns(
+        of_class = class_column(own, self.target_name_, columns.names[:-1])
+        self.circuit_ = self.circuit_.with_columns(
             replace(columns, columns=(*columns.columns[:-1], of_class))
         )
+        self.classes_ = classes
         self.chosen_ = learner.chosen_
-        self.check_ = learner.check_
         self.trials_ = []
         return self
 

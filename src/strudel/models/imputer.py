@@ -46,7 +46,7 @@ from strudel.tables.encoder import (
     text_names,
 )
 from strudel.tables.evidence import Evidence
-from strudel.tables.filled_table import ValuesOf, fill_columns, with_room
+from strudel.tables.filled_table import ValuesOf, fill_columns, has_mean, with_room
 from strudel.tables.schema import Columns
 
 STRATEGIES = ("auto", "map", "mean", "sample")
@@ -394,10 +394,11 @@ def _expected_values(circuit: Circuit, evidence: Evidence, *, with_means: bool) 
     shares = dict(zip(names, found, strict=True))
 
     def values(column: Column, gaps: AnyArray) -> list[Any]:
-        found = shares[column.name][place[gaps]]
-        if column.kind == BIT and not with_means:
-            return [column.values[value] for value in found.argmax(axis=1)]
-        return expected_values(column, found)
+        own = shares[column.name][place[gaps]]
+        if not has_mean(column) or (column.kind == BIT and not with_means):
+            return [column.values[value] for value in own.argmax(axis=1)]
+        means = column.cell_means if column.is_numeric else np.array(column.values, dtype=float)
+        return list(np.einsum("rv,v->r", own, means).tolist())  # the same for any number of rows
 
     return values
 
@@ -431,16 +432,3 @@ def _values_of_states(
         return values
 
     return [values_of(i) for i in range(n)]
-
-
-def expected_values(column: Column, shares: FloatArray) -> list[Any]:
-    """The mean of a number or a date, and the most probable value of all else."""
-    if column.kind in ("number", "date", BIT) and None not in column.values:
-        means = np.einsum("rv,v->r", shares, _values_to_average(column))  # the same for any rows
-        return list(means.tolist())
-    return [column.values[place] for place in shares.argmax(axis=1)]
-
-
-def _values_to_average(column: Column) -> FloatArray:
-    """The mean of every cell of numbers or dates; the values of a column of 0 and 1."""
-    return column.cell_means if column.is_numeric else np.array(column.values, dtype=np.float64)

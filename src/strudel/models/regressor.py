@@ -12,13 +12,12 @@ are off in rows that they did not know says how wide intervals are.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from strudel._estimator import Regressor, clone
-from strudel._names import quote
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray
 from strudel.data.argument_checks import seed_from
@@ -29,13 +28,13 @@ from strudel.learning.fill_in import (
     learn_fill_regressions,
 )
 from strudel.learning.options import EM
-from strudel.models.base import as_target
+from strudel.models.base import as_target, target_name
 from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.queries.cells import cell_probabilities
 from strudel.queries.column_posterior import check_shares
 from strudel.tables.column import Column
 from strudel.tables.columns import RawColumn, RawTable, read_columns
-from strudel.tables.encoder import dense, evidence_like, keep_features, new_encoder, text_names
+from strudel.tables.encoder import dense, evidence_like, text_names
 from strudel.tables.evidence import nothing_known
 
 ROWS_PER_COMPONENT = 50
@@ -102,26 +101,12 @@ class StrudelRegressor(StrudelOptions, Regressor):
         target = _numbers(as_target(y, self))
         if len(target) != table.n_rows:
             raise ValueError(f"X has {table.n_rows} rows, but y has {len(target)}.")
-        name = self._target_name(y, table)
         dtype = "integer" if target.dtype.kind in "iu" else "float"
-        columns = (*table.columns, RawColumn(name, dtype, target.astype(np.float64)))
-        encoder = new_encoder(self.columns)
-        encoder.kinds = {name: "number"} | (encoder.kinds or {})
+        column = RawColumn(target_name(y, "y"), dtype, target.astype(np.float64))
         seed = seed_from(self.random_state)
         learner = clone(self.estimator) if self.estimator is not None else self._default(table)
-        own = {"columns": encoder, "random_state": seed, "n_jobs": self.n_jobs}
-        learner.set_params(**self.given_options() | own)
-        whole = replace(table, columns=columns)
-        learner.fit(whole, sample_weight=sample_weight)
-        keep_features(self, text_names(X), len(table.columns))
-        self.target_name_ = name
-        if len(learner.circuit_.columns) == 1:
-            raise ValueError(
-                f"There is nothing to predict from: all columns of X, {quote(table.names)}, are to "
-                "be ignored or look like identifiers."
-            )
-        self.circuit_ = learner.circuit_
-        self.check_ = getattr(learner, "check_", None)
+        learner.set_params(**self.given_options() | {"random_state": seed, "n_jobs": self.n_jobs})
+        whole = self._learn_with(learner, X, table, column, "number", sample_weight)
         self.regressions_ = self._learn_regressions(whole, sample_weight, seed)
         return self
 
@@ -140,14 +125,6 @@ class StrudelRegressor(StrudelOptions, Regressor):
         size = int(np.clip(table.n_rows // ROWS_PER_COMPONENT, 2, MOST_COMPONENTS))
         share = 0.05 if size > 2 else None
         return Strudel(size, method=EM(n_runs=4), max_splits=0, validation_fraction=share)
-
-    @staticmethod
-    def _target_name(y: Any, table: RawTable) -> str:
-        own = getattr(y, "name", None)
-        name = own if isinstance(own, str) and own else "y"
-        while name in table.names:
-            name += "_"
-        return name
 
     def _predicted(self, X: Any) -> _Predicted:
         """What the model and the regressions say about the target of each row."""

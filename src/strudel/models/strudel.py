@@ -57,7 +57,14 @@ from strudel.queries.cells import posterior_of_components
 from strudel.queries.event_probability import responsibilities
 from strudel.queries.given import circuit_of, raise_if_impossible
 from strudel.queries.pair_check import Check, check_cells, most_rows
-from strudel.tables.encoder import evidence_like, keep_features, names_to_match, text_names
+from strudel.tables.columns import RawColumn, RawTable
+from strudel.tables.encoder import (
+    evidence_like,
+    keep_features,
+    names_to_match,
+    new_encoder,
+    text_names,
+)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -104,6 +111,26 @@ class StrudelOptions(QueryMethods):
             if is_name and any(key.startswith(f"{option}__") for key in params):
                 params[option] = named_options(option, value, kinds)
         return super().set_params(**params)
+
+    def _learn_with(
+        self, learner: Any, X: Any, table: RawTable, target: RawColumn, kind: str, weight: Any
+    ) -> RawTable:
+        """Learn how a table and its target are distributed; returns the table with the target."""
+        while target.name in table.names:
+            target = replace(target, name=f"{target.name}_")
+        encoder = new_encoder(learner.columns)
+        encoder.kinds = (encoder.kinds or {}) | {target.name: kind}
+        whole = replace(table, columns=(*table.columns, target))
+        learner.set_params(columns=encoder).fit(whole, sample_weight=weight)
+        if len(learner.circuit_.columns) == 1:
+            raise ValueError(
+                f"There is nothing to predict from: all columns of X, {quote(table.names)}, are to "
+                "be ignored or look like identifiers."
+            )
+        keep_features(self, text_names(X), len(table.columns))
+        self.target_name_ = target.name
+        self.circuit_, self.check_ = learner.circuit_, getattr(learner, "check_", None)
+        return whole
 
     def given_options(self) -> dict[str, Any]:
         """The options of `Strudel` that do not have their defaults."""
