@@ -182,13 +182,6 @@ def with_weights(mixture, weights):
     return replace(mixture, log_weight=log_weight)
 
 
-def with_components(mixture, order):
-    """Some of the components, in another order."""
-    return BitMixture(
-        mixture.structure, mixture.edge_log_theta[:, order], mixture.log_weight[order].copy()
-    )
-
-
 def steep_mixture(n_steep=60, theta=1e-3):
     """`steep_circuit` with two others like it; given `steep_row` only the mild variables matter."""
     circuit = steep_circuit(n_steep, theta)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from column_circuits import column_circuits, deterministic_circuit, some_given, table_of
 from joint import NAN
 from strategies import examples, random_mixture, seeds
-from strudel import CircuitPropertyError, condition, multiply
+from strudel import CircuitPropertyError, condition
 from strudel.algebra import power
 from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
 from strudel.circuits.properties import why_not_deterministic
@@ -96,15 +96,6 @@ def test_an_event_is_a_circuit_of_zeros_and_ones():
     assert joint.log_total == pytest.approx(np.log(0.54))
     with pytest.raises(ValueError, match="no row is possible under both"):
         condition(condition(p, {0: 1, 1: 1}), event)
-
-
-def test_the_support_of_a_circuit_is_an_event():
-    p = compile_factorized(Vtree.from_nested((0, (1, (2, 3)))), [0.0, 1.0, 0.5, 0.25])
-    q = compile_factorized(p.vtree, [0.1, 0.2, 0.3, 0.4])
-    expected = table_of(q) * (table_of(p) > 0)
-    found = multiply(q, power(p, 0), normalize=True)
-    np.testing.assert_allclose(table_of(found), expected / expected.sum(), rtol=REL)
-    np.testing.assert_allclose(table_of(condition(q, power(p, 0))), table_of(found), rtol=REL)
 
 
 def test_events_are_checked():

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from formulas import all_rows, event_of_truth, holds, need_pysdd, random_truth, seeds
 from joint import NAN, REL, Joint, mixture_models, models
-from makers import random_function, sdd_of
-from strategies import examples, partly_observed_rows, split_circuit
+from makers import sdd_of
+from strategies import examples, partly_observed_rows
 from strudel.algebra.conditioning import condition
 from strudel.circuits.examples import figure_1_circuit
 from strudel.errors import CircuitPropertyError
@@ -23,7 +23,6 @@ from strudel.logic.formula import Cnf, Dnf
 from strudel.logic.terms import variables
 from strudel.queries.event_probability import log_marginal, probability
 from strudel.queries.likelihood import log_likelihood
-from strudel.trees.vtree import random_vtree
 
 
 @st.composite
@@ -62,27 +61,6 @@ def _check_probability(model, joint, rows, event, is_true):
         assert probability(model, event, log=True) == pytest.approx(math.log(alone), abs=REL)
     else:
         assert probability(model, event, log=True) == -math.inf
-
-
-@examples(60)
-@given(questions())
-def test_condition_then_log_likelihood_is_bayes_rule(question):
-    need_pysdd()
-    model, joint, _, event, is_true = question
-    total = math.fsum(joint.p[is_true])
-    if total == 0.0:
-        with pytest.raises(ValueError, match="probability zero"):
-            condition(model, event)
-        return
-    found = condition(model, event)
-    expected = np.where(is_true, joint.p / total, 0.0)
-    p = np.exp(log_likelihood(found, joint.states))
-    np.testing.assert_allclose(p, expected, rtol=REL, atol=0)
-    assert probability(found, event) == pytest.approx(1.0, rel=REL)
-    # Marginals, samples and counts go through other passes than likelihoods.
-    some = [1.0, *[NAN] * (model.n_vars - 1)]
-    share = math.fsum(expected[joint.agrees(some)])
-    assert math.exp(log_marginal(found, [some])[0]) == pytest.approx(share, rel=REL, abs=1e-300)
 
 
 @given(st.one_of(models(6), mixture_models(6)), st.data())
@@ -157,18 +135,6 @@ def test_what_cannot_be_answered_is_refused():
     upside_down = replace(circuit, edge_left=left, edge_right=right)
     with pytest.raises(CircuitPropertyError):
         probability(upside_down, "X1 ^ X2")
-
-
-def test_a_large_random_function_without_pysdd():
-    source = random.Random(3)
-    circuit = split_circuit(random_vtree(7, 3), source, size=5)
-    rows = random_function(7, source)
-    joint = Joint(circuit)
-    is_true = np.array([tuple(row) in rows for row in joint.states.tolist()])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "pysdd", None)
-        found = probability(circuit, sdd_of(rows, circuit.vtree))
-    assert found == pytest.approx(math.fsum(joint.p[is_true]), rel=REL)
 
 
 def test_a_formula_given_many_rows_is_compiled(monkeypatch):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from column_circuits import column_circuits, deterministic_circuit, random_circuit, table_of
-from joint import learned_circuit, special_circuits
+from joint import learned_circuit
 from strategies import examples, random_mixture, seeds, sum_circuit
 from strudel import CircuitPropertyError, condition, multiply
 from strudel.algebra import divide, inner_product, power
@@ -94,15 +94,6 @@ def test_a_quotient_is_that_of_the_tables(pair):
         assert_table(divide(*pair), expected)
         assert_table(divide(*pair, normalize=True), expected / expected.sum())
     assert_table(divide(multiply(*pair), pair[1]), np.where(q > 0, p, 0.0))
-
-
-@pytest.mark.compiled
-def test_special_circuits_times_themselves():
-    for circuit in special_circuits().values():
-        p = table_of(circuit)
-        assert_table(multiply(circuit, circuit), p * p)
-        assert_table(power(circuit, 0.5), np.sqrt(p))
-        assert_table(divide(circuit, circuit), 1.0 * (p > 0))
 
 
 def test_a_circuit_times_itself_is_no_larger():

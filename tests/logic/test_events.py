@@ -199,20 +199,6 @@ def test_deep_expressions_do_not_exhaust_the_stack():
     )
 
 
-def test_a_long_chain_vtree_is_no_problem():
-    n_vars = 1200
-    vtree = linear_vtree(n_vars)
-    few = compile_event({5: 1, 1100: 0}, vtree)
-    row = np.zeros(n_vars, dtype=np.uint8)
-    row[5] = 1
-    assert few.holds([row])[0]
-    assert event_circuit(few) is not None
-    need_pysdd()
-    x = variables([f"x{var}" for var in range(n_vars)])
-    sdd = compile_event((x[3] ^ x[700]) & (x[700] | x[1199]), vtree)
-    assert sdd.n_elements < 10
-
-
 def test_names_are_checked_with_close_matches():
     x = variables(["smoker", "cough"])
     with pytest.raises(ValueError, match=r"names 'smokr'.*Did you mean 'smoker'"):

@@ -15,7 +15,6 @@ from strudel.plotting.canvas import (
     palette_of,
     place_labels,
     save_figure,
-    short_label,
     short_labels,
 )
 from strudel.plotting.circuits import plot_circuit
@@ -84,11 +83,6 @@ def test_the_same_picture_is_the_same_file_and_nothing_else_is_left(tmp_path, en
         found.append(save_figure(figure, tmp_path / f"{name}.{ending}").read_bytes())
     assert found[0] == found[1]
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"a.{ending}", f"b.{ending}"]
-
-
-def test_long_names_lose_their_middle():
-    assert short_label("abcdefgh" * 5) == "abcdefgh…" + ("abcdefgh" * 5)[-15:]
-    assert short_label("$1") == r"\$1"
 
 
 @pytest.mark.parametrize("longest", [12, 16, 24])

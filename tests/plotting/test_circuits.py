@@ -5,16 +5,13 @@ import pytest
 from matplotlib.figure import Figure
 
 from artists import artist, segments, texts
-from strudel import Strudel
-from strudel.circuits.compile import compile_chow_liu, compile_factorized
+from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
-from strudel.learning.bits.flows import compute_flows
 from strudel.learning.bits.mixture import BitMixture
 from strudel.plotting.circuits import edges_by_vtree, plot_circuit
 from strudel.plotting.layout import drawn_circuit, layout_circuit
 from strudel.queries.given import circuit_of
-from strudel.trees.chow_liu import learn_chow_liu_tree
-from strudel.trees.vtree import balanced_vtree, linear_vtree, vtree_from_chow_liu
+from strudel.trees.vtree import balanced_vtree, linear_vtree
 
 
 def test_figure_1_has_the_marks_of_the_paper(ax):
@@ -45,27 +42,6 @@ def test_active_edges_of_figure_1_are_red(ax):
         len(segments(ax, "edges"))
         == len(layout_circuit(drawn_circuit(circuit_of(circuit))).line_edge) - 10
     )
-
-
-def test_red_lines_belong_to_the_active_edges(ax):
-    rows = np.random.default_rng(0).integers(0, 2, size=(40, 6), dtype=np.uint8)
-    tree = learn_chow_liu_tree(rows)
-    circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
-    plot_circuit(circuit, row=rows[0], ax=ax)
-    layout = layout_circuit(drawn_circuit(circuit_of(circuit)))
-    points = np.stack([layout.mark_x, layout.mark_y], axis=1)
-    line_of = {
-        (tuple(points[start]), tuple(points[end])): edge
-        for start, end, edge in zip(
-            layout.line_start, layout.line_end, layout.line_edge, strict=True
-        )
-    }
-    red = {line_of[tuple(start), tuple(end)] for start, end in segments(ax, "active edges")}
-    # Old edges that the row takes, by what is drawn of them: the parameter and a place.
-    active = compute_flows(circuit, rows[:1]).active_edge
-    theta = np.sort(circuit.theta[active[active >= 0]])
-    drawn = drawn_circuit(circuit_of(circuit))
-    assert np.allclose(np.sort(drawn.theta[list(red)]), theta)
 
 
 def test_node_by_node_a_large_circuit_is_refused_with_a_way_out(ax):
@@ -103,15 +79,6 @@ def test_a_row_shows_its_values(ax):
     other = Figure(figsize=(7, 5)).add_subplot()
     plot_circuit(figure_1_circuit(), row=[1, 0, 1, 0], ax=other, detail="map")
     assert sorted(texts(other, "leaf")) == ["X1 = 1", "X2 = 0", "X3 = 1", "X4 = 0"]
-
-
-def test_a_row_of_a_table_shows_the_values_of_its_columns(ax):
-    rows = [["red", 1, True], ["green", 20, False], ["blue", 30, True], ["red", 4, False]] * 30
-    model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
-    plot_circuit(model, row={"x0": "green", "x1": 4, "x2": True}, ax=ax, detail="map")
-    assert sorted(texts(ax, "leaf")) == ["x0 = green", "x1 = 4", "x2 = True"]
-    discs = artist(ax, "discs")
-    assert 0 < len(discs.get_sizes()) <= 5  # a vtree of three columns
 
 
 def test_what_does_not_fit_into_small_axes_is_a_map(ax):

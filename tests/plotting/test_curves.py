@@ -46,21 +46,6 @@ def test_without_validation_the_kept_circuit_lies_on_the_train_curve(ax):
     assert "kept: split 2, -2.000" in lines(ax)
 
 
-def test_iterations_of_a_mixture_have_no_size(ax):
-    columns = {
-        "n_iterations": np.array([0, 10, 20]),
-        "train": np.array([-3.0, -2.0, -1.5]),
-        "valid": np.array([-3.1, -2.4, -2.6]),
-        "seconds": np.linspace(0, 1, 3),
-    }
-    plot_learning_curve(SimpleNamespace(columns=lambda: columns, best=1), ax=ax)
-    assert ax.get_xlabel() == "iterations"
-    assert lines(ax)["train"].get_xdata().tolist() == [0, 10, 20]
-    kept = lines(ax)["kept: iteration 10, -2.400"]
-    assert (kept.get_xdata()[0], kept.get_ydata()[0]) == (10, -2.4)
-    assert ax.figure.axes == [ax]
-
-
 def test_estimators_bring_their_history_and_an_empty_one_is_refused(ax):
     model = SimpleNamespace(history_=make_history([-3], best=0))
     assert plot_learning_curve(model, ax=ax) is ax

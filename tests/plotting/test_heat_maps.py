@@ -121,11 +121,6 @@ def test_every_row_becomes_an_image_of_its_shape_in_reading_order(ax):
         assert low_y <= min(y0, y1) < max(y0, y1) <= high_y
 
 
-def test_unknown_pixels_are_masked(ax):
-    plot_images([[0, 1, np.nan, 1]], (2, 2), ax=ax, n_columns=1)
-    assert ax.images[0].get_array().mask.tolist() == [[False, False], [True, False]]
-
-
 def test_wrong_shapes_are_refused(ax):
     with pytest.raises(ValueError, match="need rows of 4 values"):
         plot_images(np.zeros((2, 5)), (2, 2), ax=ax)

@@ -151,17 +151,6 @@ def test_sampled_values_have_their_errors(ax):
     assert long == pytest.approx(4 * shares.standard_error[known])
 
 
-def test_the_variables_of_a_column_are_one_bar(ax):
-    rows = [["red", 1], ["green", 20], ["blue", 30], ["red", 4]] * 30
-    model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
-    row = {"x0": "red"}
-    shares = shap_values(model, "x1>=20", row)
-    shares.plot(model, row, ax=ax)
-    assert labels(ax) == ["x0: red"]
-    [(start, end)] = spans(ax)
-    assert (start, end) == pytest.approx((shares.base_value, shares.prediction))
-
-
 def test_what_does_not_fit_is_one_bar(ax):
     shares = shap_values(figure_1_circuit(), "X1", ROW)
     plot_shap_values(shares, figure_1_circuit(), ROW, ax=ax, top=1)

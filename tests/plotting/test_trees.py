@@ -53,22 +53,11 @@ def test_parents_of_a_vtree_stand_above_and_between_their_children(n_vars):
 ROWS = [["red", 1, True], ["green", 2, False], ["blue", 3, True], ["red", 4, False]] * 30
 
 
-def test_the_vtree_of_a_table_is_one_of_columns(ax):
-    plot_vtree(Strudel(n_components=1, random_state=0, max_splits=0).fit(ROWS), ax=ax)
-    assert sorted(texts(ax, "leaf")) == ["x0", "x1", "x2"]
-
-
 def chain(n_vars):
     """A path of variables that copy the one before with probability 0.9."""
     theta = np.tile([0.1, 0.9], (n_vars, 1))
     theta[0] = 0.5
     return ChowLiuTree(np.arange(-1, n_vars - 1, dtype=np.int32), theta)
-
-
-def test_chow_liu_tree_has_a_box_per_variable_and_a_line_per_parent(ax):
-    plot_chow_liu_tree(figure_1_chow_liu_tree(), ax=ax)
-    assert sorted(texts(ax, "variable")) == ["x0", "x1", "x2", "x3"]
-    assert len(segments(ax, "edges")) == 3
 
 
 def test_chow_liu_tree_over_positions_draws_between_them(ax):

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joint import (
-    NAN,
     REL,
     Joint,
     large_circuits,
@@ -20,16 +19,14 @@ from joint import (
     special_circuits,
     special_joint,
     special_mixtures,
-    with_components,
 )
-from strategies import circuits, examples, random_mixture
+from strategies import examples
 from strudel import (
     count_distribution,
     entropy,
     log_conditional,
     log_likelihood,
     log_marginal,
-    marginal_map,
     marginal_probabilities,
     most_probable_state,
     mutual_information,
@@ -38,7 +35,7 @@ from strudel import (
     sample,
 )
 from strudel._numba import use_threads
-from strudel.circuits import figure_1_circuit, walks
+from strudel.circuits import walks
 from strudel.learning.bits.mixture import BitMixture
 from strudel.queries import (
     cells,
@@ -146,63 +143,7 @@ def test_twelve_variables(rng):
                 assert states[: len(expected)].tolist() == expected_state.tolist()
 
 
-def test_a_row_that_few_components_allow():
-    circuit = figure_1_circuit()
-    with np.errstate(divide="ignore"):
-        never = np.log(np.array([[1.0, 0.0]] * 8).ravel())
-    log_theta = np.column_stack([circuit.edge_log_theta, never])
-    mixture = BitMixture(circuit, log_theta, np.log([0.01, 0.99]))
-    joint = Joint(mixture)
-    rows = [row for row in joint.states.astype(float) if joint.probability(row) > 0]
-    check_queries(mixture, joint, [*rows, [NAN] * 4], [2, 0, 3, 1], 2)
-
-
 # Laws that tie mixtures to circuits
-
-
-def all_answers(model, rows):
-    """One array of everything that does not depend on the order of the components."""
-    answers = [
-        log_likelihood(model, np.nan_to_num(rows).astype(np.uint8)),
-        log_marginal(model, rows),
-        marginal_probabilities(model, rows),
-        pair_probabilities(model, rows),
-        count_distribution(model, given=rows),
-        entropy(model, rows),
-        most_probable_state(model, rows, k=4)[1],
-        [marginal_map(model, [0, 1], row).log_probability for row in rows],
-    ]
-    return np.concatenate([np.ravel(answer) for answer in answers])
-
-
-def check_same(model, other, rows):
-    np.testing.assert_allclose(
-        all_answers(other, rows), all_answers(model, rows), rtol=1e-12, atol=1e-13
-    )
-
-
-@examples(20)
-@given(circuits(6, min_vars=2), st.integers(0, 10**6))
-def test_one_component_is_its_circuit(circuit, seed):
-    mixture = BitMixture(circuit, np.array(circuit.edge_log_theta)[:, np.newaxis], np.zeros(1))
-    rows = some_rows(Joint(circuit), np.random.default_rng(seed), n_rows=3)
-    check_same(circuit, mixture, rows)
-    assert np.all(responsibilities(mixture, rows) == 1.0)
-    assert np.all(responsibilities(circuit, rows) == 1.0)
-
-
-@pytest.mark.compiled
-def test_order_and_components_without_weight_do_not_count(rng):
-    mixture, rows = special_mixtures()["learned"], some_rows(special_joint("learned"), rng)
-    order = rng.permutation(20)
-    permuted = with_components(mixture, order)
-    check_same(mixture, permuted, rows)
-    shares = responsibilities(mixture, rows)
-    np.testing.assert_allclose(responsibilities(permuted, rows), shares[:, order], rtol=1e-12)
-    mixture = special_mixtures()["no weight"]
-    is_kept = mixture.weights > 0.0
-    check_same(mixture, with_components(mixture, np.flatnonzero(is_kept)), rows)
-    assert np.all(responsibilities(mixture, rows)[:, ~is_kept] == 0.0)
 
 
 @given(mixtures_with_rows)
@@ -211,29 +152,6 @@ def test_a_mixture_answers_as_the_one_circuit_does(case):
     circuit = mixture.to_circuit()
     for ask in (log_marginal, marginal_probabilities):
         np.testing.assert_allclose(ask(mixture, rows), ask(circuit, rows), rtol=1e-11, atol=1e-13)
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 8, 9])
-def test_lanes_agree_with_logs(k, monkeypatch, rng):
-    mixture = random_mixture(special_mixtures()["learned"].structure, k, rng)
-    rows = some_rows(Joint(mixture), rng, n_rows=11)
-    expected = [log_marginal(mixture, rows), marginal_probabilities(mixture, rows)]
-    monkeypatch.setitem(mixture.__dict__, "is_moderate", np.zeros(k, dtype=bool))
-    found = [log_marginal(mixture, rows), marginal_probabilities(mixture, rows)]
-    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(found[1], expected[1], rtol=1e-11, atol=1e-15)
-
-
-@pytest.mark.parametrize("k", [1, 3, 5, 8, 13])
-def test_lanes_hold_the_parameters_of_the_components(k, rng):
-    mixture = random_mixture(figure_1_circuit(), k, rng)
-    lanes = mixture.theta_lanes
-    assert lanes.shape == (1 if k <= 8 else 2, 16, 8)
-    n_copies = max(1, 8 // k)
-    flat = np.concatenate(list(lanes), axis=1)
-    theta = np.exp(mixture.edge_log_theta)
-    np.testing.assert_array_equal(flat[:, : n_copies * k], np.tile(theta, n_copies))
-    assert np.all(flat[:, n_copies * k :] == 0.0)
 
 
 # Blocks and threads

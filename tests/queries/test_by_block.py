@@ -116,10 +116,6 @@ def test_every_query_answers_block_by_block(name):
     assert_lazy(query(CIRCUIT, dd.from_pandas(frame, npartitions=3)), wanted)
 
 
-def test_complete_rows():
-    assert_lazy(log_likelihood(CIRCUIT, in_parts(ROWS, {7})), log_likelihood(CIRCUIT, ROWS))
-
-
 def test_nothing_is_computed_before_it_is_asked_for():
     def fail(block):
         raise AssertionError("was computed")
@@ -317,9 +313,3 @@ def test_types_of_a_lazy_frame_have_room_for_what_is_filled_in(models, strategy)
                 np.testing.assert_allclose(found.astype(float), wanted.astype(float))
             else:
                 assert found.tolist() == wanted.tolist()
-
-
-def test_an_imputer_draws_other_numbers_in_every_block():
-    imputer = StrudelImputer(CIRCUIT, strategy="sample", random_state=0).fit(ROWS)
-    filled = imputer.transform(da.full((80, 4), np.nan, chunks=(40, 4))).compute()
-    assert not np.array_equal(filled[:40], filled[40:])

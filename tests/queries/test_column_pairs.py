@@ -29,12 +29,6 @@ def test_columns_have_the_information_of_both(model, given):
                 assert found.information[i, j] == pytest.approx(expected, abs=1e-12)
 
 
-def test_what_is_known_has_nothing_to_tell(model):
-    found = column_pairs(model, {"x1": "red"})
-    assert found.entropy[1] == pytest.approx(0.0, abs=1e-12)
-    assert found.share[1] == pytest.approx([0.0] * 3, abs=1e-12)
-
-
 def test_a_column_that_tells_another_has_share_one():
     rows = [["a", 0], ["b", 1], ["c", 1]] * 40
     model = Strudel(n_components=1, pseudocount=0, max_splits=0, validation_fraction=None).fit(rows)

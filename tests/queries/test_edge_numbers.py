@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from joint import REL, steep_circuit, steep_mixture, steep_row
@@ -26,7 +25,6 @@ from strudel.circuits import CircuitBuilder, compile_chow_liu, compile_factorize
 from strudel.circuits.passes import are_moderate
 from strudel.learning.bits.evaluate import evaluate_log
 from strudel.learning.bits.mixture import BitMixture
-from strudel.tables import TableEncoder
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import Vtree, balanced_vtree
 
@@ -72,37 +70,6 @@ def test_weights_of_any_size_give_a_distribution(model, weight):
     model.set_params(random_state=0).fit(X, sample_weight=np.full(40, weight))
     assert log_marginal(model, [[np.nan] * 4])[0] == approx(0.0, abs=1e-9)
     assert np.isfinite(model.score(X))
-
-
-@pytest.mark.parametrize(
-    "values",
-    [[1.0, 2.0, np.inf, -np.inf, np.nan, 5.0], [np.inf, np.inf, 1.0], [1e150, -1e150, np.inf, 0]],
-)
-def test_infinite_cells_come_back_to_the_same_bits(values):
-    frame = pd.DataFrame({"a": values})
-    encoder = TableEncoder().fit(frame)
-    bits = encoder.transform(frame)
-    again = encoder.transform(encoder.inverse_transform(bits))
-    np.testing.assert_array_equal(again, bits)
-
-
-def test_a_row_alone():
-    for model in (
-        Strudel(n_components=1, random_state=0),
-        Strudel(n_components=2, max_splits=0, random_state=0),
-    ):
-        model.fit([[0, 1, 1]])
-        assert log_marginal(model, [[np.nan] * 3])[0] == approx(0.0, abs=1e-12)
-
-
-@pytest.mark.compiled
-def test_six_thousand_variables():
-    circuit = compile_factorized(balanced_vtree(6_000))
-    row = np.full(6_000, np.nan)
-    row[:3_000] = 1.0
-    assert log_marginal(circuit, [row])[0] == approx(-3_000 * np.log(2.0))
-    assert entropy(circuit) == approx(6_000 * np.log(2.0))
-    assert mutual_information(circuit, [0], [5_999]) == approx(0.0, abs=1e-12)
 
 
 # Nodes far apart: two nodes over the same variables, of which the lesser one counts

@@ -13,22 +13,19 @@ from joint import (
     NAN,
     REL,
     Joint,
-    large_circuits,
-    some_rows,
     special_circuits,
     special_joint,
     special_mixtures,
 )
 from strategies import examples, seeds
-from strudel import CircuitPropertyError, Strudel, condition, entropy, mutual_information
+from strudel import CircuitPropertyError, condition, entropy, mutual_information
 from strudel.algebra import marginalization
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
-from strudel.data.datasets import load_dataset
-from strudel.queries import cells, information
+from strudel.queries import cells
 from strudel.queries.hidden_choices import HiddenChoices
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
-from strudel.trees.vtree import balanced_vtree, linear_vtree, random_vtree
+from strudel.trees.vtree import balanced_vtree, linear_vtree
 
 TINY = 1e-13  # the entropies that are subtracted are of the size of 1, so rounding leaves this
 
@@ -71,21 +68,6 @@ def test_entropies_are_those_of_the_table(circuit, seed, is_deterministic, data)
         assert hidden == pytest.approx(entropy_of(joint), rel=REL, abs=TINY)
 
 
-@pytest.mark.compiled
-@pytest.mark.parametrize("small", [0, 2**16])
-def test_twelve_variables(small, rng, monkeypatch):
-    monkeypatch.setattr(information, "SMALL_TABLE", small)
-    for circuit in [*large_circuits(12), special_circuits()["learned 2"]]:
-        joint = Joint(circuit)
-        for row in some_rows(joint, rng, known=0.1):
-            order = rng.permutation(circuit.n_vars).tolist()
-            a, b = order[:3], order[3:10]
-            expected = joint.information(row, a, b)
-            assert mutual_information(circuit, a, b, row) == pytest.approx(expected, rel=1e-9)
-            expected = joint.entropy(row, order)
-            assert entropy(circuit, row) == pytest.approx(expected, rel=REL)
-
-
 def test_figure_1():
     h = binary_entropy
     expected = h(0.4) + (0.4 * h(0.3) + 0.6 * h(0.8))
@@ -94,19 +76,6 @@ def test_figure_1():
     tells = h(0.6) - (0.4 * h(0.3) + 0.6 * h(0.8))
     assert mutual_information(figure_1_circuit(), "X3", "X4") == pytest.approx(tells)
     assert mutual_information(figure_1_circuit(), 2, [3]) == pytest.approx(tells)
-
-
-def test_entropy_of_independent_variables_is_the_sum(rng):
-    p = rng.random(200)
-    for vtree in (balanced_vtree(200), linear_vtree(200), random_vtree(200, rng)):
-        found = entropy(compile_factorized(vtree, p))
-        assert found == pytest.approx(sum(map(binary_entropy, p)), rel=1e-13)
-
-
-def test_independent_variables_tell_nothing(rng):
-    circuit = compile_factorized(random_vtree(40, rng), rng.random(40))
-    assert mutual_information(circuit, range(5), range(5, 9)) < 1e-15
-    assert mutual_information(circuit, range(20), range(20, 40)) < 1e-13
 
 
 def test_what_is_known_tells_nothing():
@@ -151,17 +120,6 @@ def test_half_of_a_chain_tells_the_other_half_what_the_middle_does(rng):
     circuit = builder.build(below[0])
     found = mutual_information(circuit, range(100), range(100, 200))
     assert found == pytest.approx(mutual_information(circuit, 99, 100), rel=1e-9)
-
-
-@pytest.mark.compiled
-def test_entropy_of_a_learned_circuit_agrees_with_samples(data_folder):
-    data = load_dataset("nltcs")
-    model = Strudel(n_components=1, random_state=0, max_splits=150).fit(
-        data.train, X_valid=data.valid
-    )
-    surprise = -model.log_likelihood(model.sample(50000, random_state=0))
-    error = surprise.std() / math.sqrt(len(surprise))
-    assert abs(model.entropy() - surprise.mean()) < 4 * error
 
 
 @pytest.mark.parametrize("n_states", [1, 200, 2000])

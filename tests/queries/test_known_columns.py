@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from strudel import Strudel, probability
-from strudel.queries import compare, expectation, marginal_probabilities, of_all_rows, quantile
+from strudel.queries import expectation, marginal_probabilities, of_all_rows, quantile
 
 
 def people(n_rows=4000, seed=0):
@@ -79,25 +79,11 @@ def test_means_and_quantiles_are_those_of_rows_with_values(model, rows):
 
 
 @pytest.mark.compiled
-def test_groups_are_compared_by_rows_with_values(model, rows):
-    found = compare(model, {"sex": "female"}, {"sex": "male"}).to_frame().set_index("column")
-    mean = rows.loc[rows["sex"] == "female", "wage"].mean()
-    assert found.loc["wage", "mean of a"] == pytest.approx(mean, rel=0.05)
-
-
-@pytest.mark.compiled
 def test_columns_of_which_all_values_are_known_do_not_change(model, rows):
     assert probability(model, "age >= 60") == pytest.approx((rows["age"] >= 60).mean(), abs=0.02)
     both = probability(model, "age >= 60 & sex = male")
     given = probability(model, "age >= 60", "sex = male")
     assert both == pytest.approx(given * probability(model, "sex = male"), rel=1e-9)
-
-
-@pytest.mark.compiled
-def test_the_probabilities_of_a_column_add_up_to_one(model):
-    for given in (None, "age > 60", {"sex": "male"}):
-        parts = [probability(model, f"wage {bound}", given) for bound in ("< 17.3", ">= 17.3")]
-        assert sum(parts) == pytest.approx(1.0, abs=1e-9)
 
 
 @pytest.mark.compiled

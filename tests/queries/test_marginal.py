@@ -8,27 +8,11 @@ import polars as pl
 import pytest
 
 import oracle
-from column_circuits import as_bits
 from joint import NAN
-from strudel import Strudel, log_conditional, log_marginal
+from strudel import log_conditional, log_marginal
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
-from strudel.data.datasets import load_dataset
-from strudel.learning.bits.evaluate import evaluate_log
 from strudel.trees.vtree import Vtree, linear_vtree
-
-
-@pytest.mark.compiled
-def test_a_learned_circuit_agrees_with_the_evaluation_in_logs(data_folder, rng):
-    data = load_dataset("plants")
-    model = Strudel(n_components=1, max_splits=150, random_state=0).fit(
-        data.train, X_valid=data.valid
-    )
-    n_vars = data.test.shape[1]
-    rows = data.test[rng.integers(len(data.test), size=1000)].astype(float)
-    rows[rng.random((1000, n_vars)) < rng.random((1000, 1))] = NAN
-    expected = evaluate_log(as_bits(model.circuit_), rows)
-    np.testing.assert_allclose(model.log_marginal(rows), expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30, 1e90])
@@ -50,14 +34,6 @@ def test_large_and_small_factors_may_pile_up(scale):
         node = builder.add_sum([(builder.add_leaf_sum(var, 0.25), node, scale)])
     found = log_marginal(builder.build(node), [1.0] + [NAN] * 29)
     assert found[0] == pytest.approx(29 * math.log(scale) + math.log(0.25), rel=1e-13)
-
-
-def test_equal_rows_share_work_and_get_equal_answers():
-    rows = [[1, NAN, 0, 1], [NAN] * 4, [1, NAN, 0, 1], [NAN] * 4]
-    found = log_marginal(figure_1_circuit(), rows)
-    assert found[0] == found[2]
-    assert found[1] == found[3]
-    assert found[0] == pytest.approx(oracle.log_marginal(figure_1_circuit(), rows[0]))
 
 
 @pytest.mark.parametrize(

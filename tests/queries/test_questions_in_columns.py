@@ -112,47 +112,6 @@ def test_information_given_a_column_is_an_average_over_its_values(model):
         mutual_information(model, "vote", "income", beyond="age", max_states=5)
 
 
-def information(joint, n_first):
-    """The mutual information of the first columns of a table and the others."""
-    rows, columns = {}, {}
-    for places, p in joint.items():
-        a, b = places[:n_first], places[n_first:]
-        rows[a], columns[b] = rows.get(a, 0.0) + p, columns.get(b, 0.0) + p
-    return sum(
-        p * math.log(p / (rows[places[:n_first]] * columns[places[n_first:]]))
-        for places, p in joint.items()
-        if p > 0.0
-    )
-
-
-@pytest.mark.parametrize("given", [None, {"vote": "yes"}, {"income": 410.0}])
-def test_information_of_columns_is_that_of_their_table(model, given):
-    for first, second in ((["age"], ["income"]), (["age", "region"], ["vote"])):
-        found = mutual_information(model, first, second, given)
-        joint = joint_of(model, [*first, *second], given)
-        possible = {
-            places: p
-            for places, p in joint.items()
-            if all(
-                agrees(model, name, place, given)
-                for name, place in zip([*first, *second], places, strict=True)
-            )
-        }
-        total = sum(possible.values())
-        wanted = information({places: p / total for places, p in possible.items()}, len(first))
-        assert found == pytest.approx(wanted, abs=1e-12)
-    within = mutual_information(model, "age", "vote", {"income": (300.0, 520.0)})
-    assert 0.0 < within < math.log(2.0)
-
-
-def agrees(model, name, place, given):
-    """Whether a value of a column is the one that is given, if one is."""
-    if given is None or name not in given:
-        return True
-    columns = model.circuit_.columns
-    return bool(evidence_of(columns, given).codes[0, columns.place(name)] == place)
-
-
 def test_the_best_profiles_are_those_of_the_table(model):
     best = marginal_map(model, ["income", "region"], {"vote": "yes"}, k=5)
     joint = joint_of(model, ["income", "region"], {"vote": "yes"})

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from joint import NAN, special_circuits, special_mixtures, swapped_circuit
+from joint import NAN, special_circuits, special_mixtures
 from strudel import (
     CircuitPropertyError,
     count_distribution,
@@ -62,9 +62,3 @@ def test_nothing_is_said_given_what_is_impossible(name):
             ASK[name](model, rows)
     assert log_marginal(model, rows)[-1] == -np.inf
     assert log_likelihood(model, [[1, 0, 0, 0, 0]]) == [-np.inf]
-
-
-@pytest.mark.parametrize("name", ASK)
-def test_a_circuit_in_no_normal_form_is_refused(name):
-    with pytest.raises(CircuitPropertyError, match="needs a circuit in normal form"):
-        ASK[name](swapped_circuit(), [[1, NAN, NAN, 0]])

@@ -137,25 +137,6 @@ def test_bad_limits_are_refused():
             most_probable_state(special_mixtures()["learned"], **limit)
 
 
-def test_fewer_completions_than_asked_for():
-    mixture = special_mixtures()["a literal"]
-    states, log_p = most_probable_state(mixture, k=3)
-    assert states[0].tolist() == [1]
-    assert log_p.tolist() == [0.0, -math.inf, -math.inf]
-
-
-def test_shapes_and_equal_rows(rng):
-    mixture = special_mixtures()["learned"]
-    row = some_rows(special_joint("learned"), rng, n_rows=1)[0]
-    states, log_p = most_probable_state(mixture, [row, row], k=2)
-    assert states.shape == (2, 2, 8)
-    assert log_p.shape == (2, 2)
-    np.testing.assert_array_equal(states[0], states[1])
-    state, one = most_probable_state(mixture, row)
-    assert state.shape == (8,)
-    assert one == log_p[0, 0]
-
-
 @pytest.mark.compiled
 def test_a_thousand_variables_are_maximal_under_flips(rng):
     data = (rng.random((300, 1000)) < rng.random(1000)) ^ (rng.random((300, 1)) < 0.5)

@@ -138,17 +138,6 @@ def test_whole_weights_are_repetitions(X, data):
     assert np.array_equal(weighted.var_theta, repeated.var_theta)
 
 
-def test_constant_columns_without_smoothing_are_certain():
-    tree = learn_chow_liu_tree([[0, 1], [0, 1]], alpha=0.0)
-    # Variable 0 is the root and always 0, so nothing is known of variable 1 when it is 1.
-    assert tree.var_theta.tolist() == [[0.0, 0.0], [1.0, 0.5]]
-
-
-def test_all_columns_identical_make_a_star_around_the_first(rng):
-    X = np.repeat(rng.integers(0, 2, (50, 1)), 6, axis=1)
-    assert learn_chow_liu_tree(X).var_parent.tolist() == [NONE, 0, 0, 0, 0, 0]
-
-
 def test_children_are_listed_in_increasing_order():
     tree = learn_chow_liu_tree(np.repeat([[0], [1]], 4, axis=1))
     assert tree.children() == [[1, 2, 3], [], [], []]
@@ -244,13 +233,6 @@ def test_a_tree_of_complete_rows_is_the_usual_one():
     again = learn_chow_liu_tree(with_gap)
     assert np.array_equal(again.var_parent, usual.var_parent)
     assert again.var_theta == pytest.approx(usual.var_theta)
-
-
-def test_tables_of_a_tree_count_pairs_of_known_values():
-    X = np.array([[1, 1], [1, 0], [1, nan], [nan, 1], [0, 1.0]])
-    tree = learn_chow_liu_tree(X, alpha=0.0, root=0, sample_weight=[1, 1, 5, 5, 2])
-    assert tree.var_theta[0] == pytest.approx([7 / 9, 7 / 9])
-    assert tree.var_theta[1] == pytest.approx([1.0, 0.5])
 
 
 @given(tables, st.sampled_from(["centre", "hub", 0]), st.sampled_from([0.0, 1.0]), st.data())

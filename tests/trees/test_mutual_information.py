@@ -44,23 +44,6 @@ def test_smoothing_adds_one_row_of_each_kind(X):
         assert found[i, j] == close(mutual_info_score(pair[:, 0], pair[:, 1]))
 
 
-@given(binary_tables(max_rows=30, max_vars=2, min_vars=2), st.floats(0.01, 10))
-def test_fractional_smoothing_follows_the_definition(X, alpha):
-    joint = np.full((2, 2), alpha)
-    for row in X:
-        joint[tuple(row)] += 1
-    joint /= joint.sum()
-    margins = np.outer(joint.sum(axis=1), joint.sum(axis=0))
-    assert information(X, alpha)[0, 1] == close(np.sum(joint * np.log(joint / margins)))
-
-
-@given(tables, st.sampled_from([0.0, 1.0]))
-def test_it_is_symmetric_and_the_diagonal_is_zero(X, alpha):
-    found = information(X, alpha)
-    assert np.array_equal(found, found.T)
-    assert not np.diagonal(found).any()
-
-
 @given(tables, st.data())
 def test_whole_weights_are_repetitions(X, data):
     times = data.draw(st.lists(st.integers(0, 4), min_size=len(X), max_size=len(X)))

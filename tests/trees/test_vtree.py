@@ -28,16 +28,6 @@ def height(nested):
     return 0 if isinstance(nested, int) else 1 + max(map(height, nested))
 
 
-def shuffled(nested, random):
-    """Nested pairs over the variables 0, 1, ... in another order."""
-    names = dict(enumerate(random.sample(leaves(nested), len(leaves(nested)))))
-
-    def rename(node):
-        return names[node] if isinstance(node, int) else (rename(node[0]), rename(node[1]))
-
-    return rename(nested)
-
-
 @st.composite
 def nested_pairs(draw, max_vars=8):
     """Any binary tree over the variables 0, 1, ..., in any order."""
@@ -113,23 +103,10 @@ def test_a_chow_liu_tree_gives_the_vtree_of_the_reference(tree, shape):
     assert vtree_from_chow_liu(tree, shape).to_nested() == reference_vtree(tree, shape)
 
 
-def test_a_star_with_five_leaves_by_hand():
-    parent = np.array([2, 2, NONE, 2, 2, 2], dtype=np.int32)
-    star = ChowLiuTree(parent, np.full((6, 2), 0.5))
-    assert vtree_from_chow_liu(star).to_nested() == (2, ((0, 1), (3, (4, 5))))
-    assert vtree_from_chow_liu(star, "linear").to_nested() == (2, (0, (1, (3, (4, 5)))))
-
-
 def test_a_cycle_is_refused():
     tree = ChowLiuTree(np.array([NONE, 2, 1], dtype=np.int32), np.full((3, 2), 0.5))
     with pytest.raises(ValueError, match="cycle"):
         vtree_from_chow_liu(tree)
-
-
-def test_balanced_and_linear_by_hand():
-    assert balanced_vtree(5).to_nested() == ((0, 1), (2, (3, 4)))
-    assert linear_vtree(4).to_nested() == (0, (1, (2, 3)))
-    assert balanced_vtree(1).to_nested() == linear_vtree(1).to_nested() == 0
 
 
 @pytest.mark.parametrize("make", [balanced_vtree, linear_vtree, random_vtree])
