@@ -12,9 +12,9 @@ from strudel.algebra import cross_entropy, divide
 from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
 from strudel.learning.bits.mixture import BitMixture
 from strudel.logic import at_least
-from strudel.logic.event_forms import event_of
 from strudel.logic.event_grammar import parse_event
 from strudel.logic.formula import AND, LITERAL, Nnf
+from strudel.logic.terms import event_of
 from strudel.trees import balanced_vtree
 
 

@@ -18,7 +18,7 @@ from strudel.circuits.products import MAX_PAIRS, product
 from strudel.circuits.reweigh import given_row, normalized
 from strudel.errors import NoValueError
 from strudel.learning.bits.circuit import BitCircuit
-from strudel.logic.event_forms import is_formula
+from strudel.logic.terms import is_formula
 from strudel.queries.given import ask, circuit_of
 
 TOLERANCE = 1e-9  # of logs that are equal but for rounding

@@ -20,15 +20,12 @@ import numpy as np
 from strudel._numba import kernel
 from strudel._types import AnyArray, FloatArray, IntArray, WordArray
 from strudel.algebra.operands import need_single, two_circuits
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.products import MAX_PAIRS, Pairs
 from strudel.data.validation import slices
 
-PRIME = np.uint64(2**61 - 1)  # of fingerprints
-LOW_31 = np.uint64(2**31 - 1)
-LOW_30 = np.uint64(2**30 - 1)
-BITS_1, BITS_30, BITS_31, BITS_61 = (np.uint64(bits) for bits in (1, 30, 31, 61))
-
+PRIME = np.uint64(2**31 - 1)  # of fingerprints: the product of two is below 2**62
+N_PRINTS = 4
 BLOCK_VALUES = 2**18  # values of pairs of components that go up together: 2 MB
 
 
@@ -311,20 +308,15 @@ def _expectation(
     both[pairs.leaves, 0] = np.add.reduceat(cells, pairs.leaf_first[:-1])
     both[pairs.leaves, 1] = np.add.reduceat(cells * cell_weight, pairs.leaf_first[:-1])
     theta = np.exp(p.edge_log_theta[:, c])[pairs.edge_p]
-    _fill_means(pairs.node_edges, pairs.edge_left, pairs.edge_right, theta, edge_weight, both)
+    edges = Edges(pairs.node_edges, pairs.edge_left, pairs.edge_right)
+    _fill_means(edges, theta, edge_weight, both)
     return float(both[-1, 1])
 
 
 @kernel
-def _fill_means(
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    theta: FloatArray,
-    weight: FloatArray,
-    both: FloatArray,
-) -> None:
+def _fill_means(edges: Edges, theta: FloatArray, weight: FloatArray, both: FloatArray) -> None:
     """Fill mass and mean of the sums, given those of the leaves."""
+    node_edges, edge_left, edge_right = edges
     for n in range(len(both)):
         if node_edges[n] == node_edges[n + 1]:
             continue
@@ -342,13 +334,13 @@ def is_covered(p: Circuit, pairs: Pairs) -> bool:
     """Whether q, which must be deterministic, is positive on every row where `p` is.
 
     A number cannot tell: the rows of p that q lacks may weigh 1e-20. So every edge and cell of p
-    with positive weight gets a random whole number instead, and p is added up twice modulo a prime,
+    with positive weight gets random whole numbers instead, and p is added up twice modulo a prime,
     over all rows and over those that q also has. The two polynomials in these numbers differ if any
-    row is lacking, and if they differ, so do their values but by a chance of about 2**-61. Where
-    that is so of all components together, each is asked by itself.
+    row is lacking, and if they differ, so do their values for some of the four numbers, but by a
+    chance of about 2**-80. Where that is so of all components together, each is asked by itself.
     """
     weights = np.random.default_rng(0).integers(
-        1, 2**61 - 1, (p.n_edges + len(p.leaf_log_p), 2), dtype=np.uint64
+        1, PRIME, (p.n_edges + len(p.leaf_log_p), N_PRINTS), dtype=np.uint64
     )
     if _covers(p, pairs, weights, np.arange(p.n_components)):
         return True
@@ -361,71 +353,36 @@ def _covers(p: Circuit, pairs: Pairs, weights: WordArray, components: AnyArray) 
     is_cell: AnyArray = np.any(p.leaf_log_p[:, components] > -np.inf, axis=1)
     edges = weights[: p.n_edges] * is_edge[:, np.newaxis]
     cells = weights[p.n_edges :] * is_cell[:, np.newaxis]
-    leaves = np.arange(p.n_leaves)
-    alone = _print(leaves, p.leaf_first, p.node_edges, p.edge_left, p.edge_right, cells, edges)
+    own = Edges(p.node_edges, p.edge_left, p.edge_right)
+    alone = _print(np.arange(p.n_leaves), p.leaf_first, own, cells, edges)
     if not len(pairs):
         return not any(alone)
+    both = Edges(pairs.node_edges, pairs.edge_left, pairs.edge_right)
     common = cells[pairs.cell_p] * pairs.is_common[:, np.newaxis]
-    own = pairs.leaves, pairs.leaf_first, pairs.node_edges, pairs.edge_left, pairs.edge_right
-    return alone == _print(*own, common, edges[pairs.edge_p])
+    return alone == _print(pairs.leaves, pairs.leaf_first, both, common, edges[pairs.edge_p])
 
 
 def _print(
     leaves: AnyArray,
     leaf_first: IntArray,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     cell_weight: WordArray,
     edge_weight: WordArray,
-) -> tuple[int, int]:
+) -> list[int]:
     """The fingerprint of the last node."""
-    print_of = np.zeros((len(node_edges) - 1, 2), dtype=np.uint64)
-    args = leaves, leaf_first, node_edges, edge_left, edge_right, cell_weight, edge_weight
-    _fill_prints(*args, print_of)
-    return int(print_of[-1, 0]), int(print_of[-1, 1])
+    print_of = np.zeros((len(edges.node_edges) - 1, N_PRINTS), dtype=np.uint64)
+    print_of[leaves] = np.add.reduceat(cell_weight, leaf_first[:-1], axis=0) % PRIME
+    _fill_prints(edges, edge_weight, print_of)
+    found: list[int] = print_of[-1].tolist()
+    return found
 
 
 @kernel
-def _fill_prints(
-    leaves: AnyArray,
-    leaf_first: IntArray,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    cell_weight: WordArray,
-    edge_weight: WordArray,
-    print_of: WordArray,
-) -> None:
-    """Fill the prints of leaves, which add up their cells, and of sums."""
-    for i in range(2):
-        for l in range(len(leaves)):
-            for cell in range(leaf_first[l], leaf_first[l + 1]):
-                print_of[leaves[l], i] = _plus(print_of[leaves[l], i], cell_weight[cell, i])
-        for n in range(len(print_of)):
-            for e in range(node_edges[n], node_edges[n + 1]):
-                below = _times(print_of[edge_left[e], i], print_of[edge_right[e], i])
-                print_of[n, i] = _plus(print_of[n, i], _times(below, edge_weight[e, i]))
-
-
-@kernel
-def _plus(a: np.uint64, b: np.uint64) -> np.uint64:
-    """The sum modulo the prime."""
-    total = a + b
-    return total - PRIME if total >= PRIME else total
-
-
-@kernel
-def _times(a: np.uint64, b: np.uint64) -> np.uint64:
-    """The product modulo the prime, from halves of 30 and 31 bits: 2**61 is 1 there."""
-    a_high, a_low = a >> BITS_31, a & LOW_31
-    b_high, b_low = b >> BITS_31, b & LOW_31
-    middle = a_low * b_high + a_high * b_low
-    total = (
-        ((a_high * b_high) << BITS_1)
-        + (middle >> BITS_30)
-        + ((middle & LOW_30) << BITS_31)
-        + a_low * b_low
-    )
-    total = (total >> BITS_61) + (total & PRIME)
-    return total - PRIME if total >= PRIME else total
+def _fill_prints(edges: Edges, edge_weight: WordArray, print_of: WordArray) -> None:
+    """Fill the prints of sums, given those of leaves."""
+    for n in range(len(print_of)):
+        for e in range(edges.node_edges[n], edges.node_edges[n + 1]):
+            for i in range(N_PRINTS):
+                left, right = print_of[edges.edge_left[e], i], print_of[edges.edge_right[e], i]
+                below = left * right % PRIME
+                print_of[n, i] = (print_of[n, i] + below * edge_weight[e, i]) % PRIME

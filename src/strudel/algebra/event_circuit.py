@@ -12,6 +12,8 @@ each other is a sum over these.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray
@@ -24,11 +26,11 @@ from strudel.learning.bits.fold import Patterns, fold
 from strudel.logic.column_classes import Classes, cases_of, classes_of, column_leaves, region_of
 from strudel.logic.event_compiler import compile_event
 from strudel.logic.event_compiler import event_circuit as circuit_of_sdd
-from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, with_leaves
+from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, children_first, with_leaves
 from strudel.tables.column import Column
 from strudel.tables.density import EVERYWHERE, Region
 from strudel.tables.schema import Columns
-from strudel.trees.vtree import Vtree
+from strudel.trees.vtree import Vtree, VtreeNodes
 
 
 def given_event(
@@ -60,7 +62,7 @@ def event_circuit(circuit: Circuit, event: Event) -> Circuit | None:
     Where a bound lies inside a cell, it is the share of the cell. None if nothing fulfils it.
     """
     columns, vtree = circuit.columns, circuit.vtree
-    is_diagram = any(leaf.kind == "sdd" for leaf in _leaves(event))
+    is_diagram = any(part.kind == "sdd" for part, _ in children_first(event))
     if is_diagram and not columns.are_bits:
         raise ValueError(
             "A decision diagram is about 0/1 variables, but the model is one of a table. Say the "
@@ -151,12 +153,6 @@ def _circuit_of_cases(
     )
 
 
-def _leaves(event: Event) -> list[Event]:
-    found: list[Event] = []
-    with_leaves(event, lambda leaf: found.append(leaf) or leaf)  # type: ignore[func-returns-value]
-    return found
-
-
 def _every_value(columns: Columns) -> Classes:
     """The classes of 0/1 variables: their values."""
     both = (((0.0, 1.0),), ((1.0, 2.0),))
@@ -184,30 +180,16 @@ def _words(n_classes: int) -> AnyArray:
 
 def _with_bits(vtree: Vtree, first: AnyArray) -> Vtree:
     """The vtree whose leaves are the bits of every column, side by side."""
-    left: list[int] = []
-    right: list[int] = []
-    var: list[int] = []
+    nodes = VtreeNodes()
     number: list[int] = []
-
-    def add(l: int, r: int, v: int) -> int:
-        left.append(l)
-        right.append(r)
-        var.append(v)
-        return len(var) - 1
-
     for v in range(vtree.n_nodes):
         place = int(vtree.node_var[v])
         if place == NONE:
-            number.append(add(number[vtree.node_left[v]], number[vtree.node_right[v]], NONE))
-            continue
-        bits = range(int(first[place]), int(first[place + 1]))
-        leaves = [add(NONE, NONE, bit) for bit in bits]
-        while len(leaves) > 1:
-            last = leaves.pop()
-            leaves.append(add(leaves.pop(), last, NONE))
-        number.append(leaves[0])
-    arrays = (np.array(part, dtype=np.int32) for part in (left, right, var))
-    return Vtree(*arrays)
+            number.append(nodes.inner(number[vtree.node_left[v]], number[vtree.node_right[v]]))
+        else:
+            bits = range(int(first[place]), int(first[place + 1]))
+            number.append(nodes.combine([nodes.leaf(bit) for bit in bits], "linear"))
+    return nodes.build()
 
 
 def _over_cells(made: Circuit, columns: Columns, classes: Classes) -> Circuit:
@@ -221,15 +203,4 @@ def _over_cells(made: Circuit, columns: Columns, classes: Classes) -> Circuit:
         with np.errstate(divide="ignore"):
             cells = np.log(np.exp(made.leaf_table(place)[:, :, 0]) @ weights)
         logs.append(cells.reshape(-1, 1))
-    return Circuit(
-        columns,
-        made.vtree,
-        made.leaf_column,
-        np.concatenate(logs),
-        made.sum_vtree,
-        made.sum_edges,
-        made.edge_left,
-        made.edge_right,
-        made.edge_log_theta,
-        made.log_weight,
-    )
+    return replace(made, columns=columns, leaf_log_p=np.concatenate(logs))

@@ -25,6 +25,7 @@ from strudel.logic.events import (
     Event,
     bounds_from_leaves,
     children_first,
+    conjuncts,
     with_leaves,
 )
 from strudel.logic.simple_events import simple_event
@@ -122,26 +123,15 @@ def conjunction_of(event: Event, columns: Columns) -> dict[int, Region] | None:
 
     A region without any number is what cannot be. Nothing is told of columns that may lie anywhere.
     """
-    operands_of = {id(item): operands for item, operands in children_first(event)}
     found: dict[int, Region] = {}
-    todo = [(event, True)]
-    while todo:
-        item, is_true = todo.pop()
-        if item.kind == "not":
-            todo.append((item.children[0], not is_true))
-        elif item.kind == ("and" if is_true else "or"):
-            todo += [(child, is_true) for child in operands_of[id(item)]]
-        elif item.kind == "implies" and not is_true:
-            todo += [(item.children[0], True), (item.children[1], False)]
-        elif item.kind == "constant":
-            if (item.low == 1) != is_true:
-                return {0: ()}
-        else:
-            own = _only_column(item, columns, is_true)
-            if own is None:
-                return None
-            place, region = own
-            found[place] = meet(found.get(place, EVERYWHERE), region)
+    for item, _, is_true in conjuncts(event):
+        if item.kind == "constant":
+            return {0: ()}
+        own = _only_column(item, columns, is_true)
+        if own is None:
+            return None
+        place, region = own
+        found[place] = meet(found.get(place, EVERYWHERE), region)
     return found
 
 

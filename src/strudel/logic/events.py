@@ -283,7 +283,7 @@ def _operand(item: Any) -> Event | None:
     """One side of an operator as an event; None if it is nothing of the kind."""
     if isinstance(item, Event):
         return item
-    from strudel.logic.event_forms import event_of  # late: it is written in terms of `Event`
+    from strudel.logic.terms import event_of  # late: it is written in terms of `Event`
 
     return event_of(item)
 
@@ -310,6 +310,30 @@ def children_first(event: Event, flat: bool = True) -> Iterator[tuple[Event, lis
         operands = _flat_operands(item) if flat else list(item.children)
         todo.append((item, operands))
         todo += [(child, None) for child in reversed(operands) if id(child) not in done]
+
+
+def conjuncts(event: Event) -> Iterator[tuple[Event, list[Event], bool]]:
+    """Parts that together say what an event does: what each joins, and whether it is to hold.
+
+    None of them is a conjunction; a constant among them does not hold as it is to.
+    """
+    operands_of = {id(item): operands for item, operands in children_first(event)}
+    seen: set[tuple[int, bool]] = set()
+    todo = [(event, True)]
+    while todo:
+        item, holds = todo.pop()
+        if (id(item), holds) in seen:
+            continue
+        seen.add((id(item), holds))
+        operands = operands_of[id(item)]
+        if item.kind == "not":
+            todo.append((operands[0], not holds))
+        elif item.kind == ("and" if holds else "or"):
+            todo += [(child, holds) for child in operands]
+        elif item.kind == "implies" and not holds:
+            todo += [(operands[0], True), (operands[1], False)]
+        elif item.kind != "constant" or (item.low == 1) != holds:
+            yield item, operands, holds
 
 
 def with_leaves(event: Event, leaf_of: Callable[[Event], Event]) -> Event:

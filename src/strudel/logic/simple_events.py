@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn, TypeAlias
 from strudel._names import find_name
 from strudel._types import NONE
 from strudel.errors import SizeLimitError
-from strudel.logic.events import Event, children_first
+from strudel.logic.events import Event, conjuncts
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, without_unused
 from strudel.trees.vtree import Vtree
 
@@ -52,30 +52,12 @@ def simple_event(event: Event, place: Mapping[str, int]) -> SimpleEvent | None:
 
 def _find_counts(event: Event, place: Mapping[str, int]) -> list[_Count] | None:
     """The event as a conjunction of counts of literals; a literal is a count of one."""
-    operands_of = {id(item): operands for item, operands in children_first(event)}
     counts: list[_Count] = []
-    seen: set[tuple[int, bool]] = set()
-    todo = [(event, True)]
-    while todo:
-        item, holds = todo.pop()
-        if (id(item), holds) in seen:
-            continue
-        seen.add((id(item), holds))
-        operands = operands_of[id(item)]
-        if item.kind == "not":
-            todo.append((operands[0], not holds))
-        elif item.kind == "constant":
-            if (item.low == 1) != holds:
-                return [_Count((), 1, 0)]
-        elif item.kind == ("and" if holds else "or"):
-            todo += [(child, holds) for child in operands]
-        elif item.kind == "implies" and not holds:
-            todo += [(operands[0], True), (operands[1], False)]
-        else:
-            count = _count(item, operands, holds, place)
-            if count is None:
-                return None
-            counts.append(count)
+    for item, operands, holds in conjuncts(event):
+        count = _count(item, operands, holds, place)
+        if count is None:
+            return None
+        counts.append(count)
     return counts
 
 
@@ -85,6 +67,8 @@ def _count(
     """One part of a conjunction as a count of literals."""
     if item.kind in ("sdd", "in"):
         return None
+    if item.kind == "constant":
+        return _Count((), 1, 0)
     children = [item] if item.kind == "variable" else operands
     literals = []
     for child in children:

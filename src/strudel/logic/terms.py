@@ -15,10 +15,11 @@ import numpy as np
 from strudel._names import names_of, places_of, quote
 from strudel._types import AnyArray
 from strudel.data.validation import check_evidence
-from strudel.logic.event_forms import FORMULAS, event_of
 from strudel.logic.event_grammar import Words, parse_event
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, quoted
 from strudel.logic.events import at_least as at_least
+from strudel.logic.formula import AND, LITERAL, Cnf, Dnf, Nnf
+from strudel.logic.sdd import Sdd
 from strudel.tables.column import (
     BIT,
     Column,
@@ -36,6 +37,8 @@ from strudel.tables.columns import is_missing
 from strudel.tables.density import Region
 from strudel.tables.schema import Columns, bit_columns
 from strudel.tables.table_code import code_of, columns_of_code
+
+FORMULAS = (Cnf, Dnf, Nnf, Sdd)
 
 
 class Term:
@@ -190,6 +193,62 @@ def _end(column: Column, bound: float) -> tuple[bool, str]:
     below = math.nextafter(bound, -math.inf)
     is_after = len(repr(below)) < len(repr(bound))
     return is_after, bound_text(column, below if is_after else bound)
+
+
+def is_formula(item: Any) -> bool:
+    """Whether something is an event and not a row or rows of values."""
+    return isinstance(item, (Event, str, bool, np.bool_, *FORMULAS))
+
+
+def event_of(item: Any) -> Event | None:
+    """An event from what needs no model to be one; None for anything else, rows included."""
+    if isinstance(item, Event):
+        return item
+    if isinstance(item, str):
+        return parse_event(item)
+    if isinstance(item, bool | np.bool_):
+        return TRUE_EVENT if item else FALSE_EVENT
+    if isinstance(item, Mapping):
+        return _values(item)
+    if isinstance(item, Sdd):
+        return Event("sdd", sdd=item)
+    if isinstance(item, Cnf | Dnf):
+        outer, inner = ("and", "or") if isinstance(item, Cnf) else ("or", "and")
+        groups = np.split(item.literal, item.group_start[1:-1]) if item.n_groups else []
+        return Event(outer, tuple(_literals(inner, group) for group in groups))
+    return _from_nnf(item) if isinstance(item, Nnf) else None
+
+
+def _literals(kind: str, literals: Any) -> Event:
+    return Event(kind, tuple(_literal(literal) for literal in literals.tolist()))
+
+
+def _literal(literal: int) -> Event:
+    event = Event("variable", var=literal // 2)
+    return event if literal % 2 else ~event
+
+
+def _values(values: Mapping[Any, Any]) -> Event:
+    events = []
+    for name, value in values.items():
+        if value is None or not isinstance(value == value, bool | np.bool_) or value != value:
+            continue  # unknown: None, NaN, or NA, which does not even say whether it equals itself
+        if value not in (0, 1):
+            raise ValueError(f"The value of {name!r} must be 0, 1 or NaN, but is {value!r}.")
+        event = Event("variable", var=name)
+        events.append(event if value == 1 else ~event)
+    return Event("and", tuple(events))
+
+
+def _from_nnf(nnf: Nnf) -> Event:
+    events: list[Event] = []
+    for node in range(nnf.n_nodes):
+        if nnf.node_kind[node] == LITERAL:
+            events.append(_literal(int(nnf.node_literal[node])))
+        else:
+            kind = "and" if nnf.node_kind[node] == AND else "or"
+            events.append(Event(kind, tuple(events[child] for child in nnf.children(node))))
+    return events[-1]
 
 
 def said_event(item: Any, columns: Columns) -> Event:

@@ -25,8 +25,7 @@ from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import CutCellsWarning, outer_stack_level
 from strudel.logic.column_classes import column_leaves, conjunction_of, region_of
-from strudel.logic.event_forms import is_formula
-from strudel.logic.terms import said_event
+from strudel.logic.terms import is_formula, said_event
 from strudel.predictions.forms import (
     CircuitForm,
     EventForm,

@@ -78,8 +78,8 @@ def _best_cells(circuit: Circuit, weights: tuple[FloatArray, ...]) -> _BestCells
         return plain
     log_value = np.empty(len(rows.log_value))
     best, is_tie = np.zeros(len(log_value), dtype=np.int32), np.zeros(len(log_value), dtype=bool)
-    for own, made in zip((log_value, best, is_tie), plain[1:], strict=True):
-        own[rows.is_plain] = made
+    log_value[rows.is_plain], best[rows.is_plain] = plain.log_value, plain.best
+    is_tie[rows.is_plain] = plain.is_tie
     for place, own in enumerate(weights):
         if len(own) > 1:
             leaves = slice(*circuit.column_leaves[place : place + 2])

@@ -34,9 +34,8 @@ from strudel.learning.bits.circuit import BitCircuit
 from strudel.learning.bits.fold import folded
 from strudel.learning.bits.mixture import BitMixture
 from strudel.logic.column_classes import column_leaves, conjunction_of
-from strudel.logic.event_forms import is_formula
 from strudel.logic.events import Event
-from strudel.logic.terms import said_event
+from strudel.logic.terms import is_formula, said_event
 from strudel.tables.evidence import Evidence, evidence_of, evidence_of_regions, nothing_known
 from strudel.tables.missingness import Missingness
 
