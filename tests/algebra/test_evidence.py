@@ -58,10 +58,7 @@ def mixture():
     return BitMixture(CIRCUIT, np.column_stack([CIRCUIT.edge_log_theta, even]), np.log([0.3, 0.7]))
 
 
-MODELS = {
-    "circuit": CIRCUIT,
-    "mixture": mixture(),
-}
+MODELS = {"circuit": CIRCUIT, "mixture": mixture()}
 # What is given in several forms, and the rows that agree with it.
 SAME = {
     "a row": (

@@ -37,14 +37,7 @@ from strudel import (
 from strudel._numba import use_threads
 from strudel.circuits import walks
 from strudel.learning.bits.mixture import BitMixture
-from strudel.queries import (
-    cells,
-    counting,
-    covariance,
-    event_probability,
-    likelihood,
-    sampling,
-)
+from strudel.queries import cells, counting, covariance, event_probability, likelihood, sampling
 
 
 def check_queries(model, joint, rows, order, cut):

@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from column_circuits import column_circuits, deterministic_circuit, some_given, table_of
-from joint import (
-    NAN,
-    REL,
-    Joint,
-    special_circuits,
-    special_joint,
-    special_mixtures,
-)
+from joint import NAN, REL, Joint, special_circuits, special_joint, special_mixtures
 from strategies import examples, seeds
 from strudel import CircuitPropertyError, condition, entropy, mutual_information
 from strudel.algebra import marginalization

@@ -186,14 +186,7 @@ def test_of_many_pairs_the_strongest_are_kept(monkeypatch):
     assert "10 of 435 pairs of columns in 3,000 rows, 2 lost" in repr(found)
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [[1, 0, 1, 0]],
-        np.full((300, 4), np.nan),
-        np.zeros((300, 4)),
-    ],
-)
+@pytest.mark.parametrize("rows", [[[1, 0, 1, 0]], np.full((300, 4), np.nan), np.zeros((300, 4))])
 def test_rows_that_say_nothing_lose_nothing(rows):
     found = check(figure_1_circuit(), rows)
     assert found.lost == ()

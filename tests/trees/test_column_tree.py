@@ -5,11 +5,7 @@ import numpy as np
 from makers import columns_in_a_chain
 from strudel.data.bits import pack_columns
 from strudel.tables.column_codes import ColumnCode
-from strudel.trees.column_tree import (
-    learn_column_tree,
-    strong_part,
-    vtree_of_variables,
-)
+from strudel.trees.column_tree import learn_column_tree, strong_part, vtree_of_variables
 from strudel.trees.vtree import Vtree
 
 

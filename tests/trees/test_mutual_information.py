@@ -11,10 +11,7 @@ from sklearn.metrics import mutual_info_score
 from strategies import binary_tables
 from strudel.data.bits import pack_columns, pair_counts
 from strudel.tables.column_codes import ColumnCode
-from strudel.trees.mutual_information import (
-    column_information,
-    pairwise_mutual_information,
-)
+from strudel.trees.mutual_information import column_information, pairwise_mutual_information
 
 tables = binary_tables(max_rows=40, max_vars=5)
 

@@ -169,9 +169,7 @@ class Nnf:
 
     @staticmethod
     def from_nodes(
-        nodes: Sequence[tuple[int, Any]],
-        n_vars: int,
-        decisions: Sequence[int] | None = None,
+        nodes: Sequence[tuple[int, Any]], n_vars: int, decisions: Sequence[int] | None = None
     ) -> Nnf:
         """Build from pairs: `LITERAL` and a literal, or `AND` or `OR` and a list of children."""
         kind = np.array([node[0] for node in nodes], dtype=np.int32)

@@ -281,11 +281,7 @@ SMALLEST = 1.0  # visible area, in square points
 
 
 def draw_map(
-    ax: Axes,
-    circuit: Circuit,
-    cells: IntArray | None,
-    taken: Taken | None,
-    about: str = "",
+    ax: Axes, circuit: Circuit, cells: IntArray | None, taken: Taken | None, about: str = ""
 ) -> None:
     """Draw the vtree with a disc on every node, and a legend that says what is seen.
 

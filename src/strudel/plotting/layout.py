@@ -249,8 +249,7 @@ class _Layout:
             # Its lines run to the middle of the parent's band and must clear its twin.
             is_behind = len(direct) == 2 and node == direct[self._is_left_child(v)]
             self._join_parents(
-                node,
-                self._mark("input", self.circuit.label[node], column - 0.4 * is_behind, y),
+                node, self._mark("input", self.circuit.label[node], column - 0.4 * is_behind, y)
             )
         top, height = top + height * share, height * (1 - share)
         for node, y in zip(sums, _spread(len(sums), top, height), strict=True):

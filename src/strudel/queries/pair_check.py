@@ -444,11 +444,7 @@ def _count(
 
 
 def _model_tables(
-    circuit: Circuit,
-    groups: Sequence[IntArray],
-    first: IntArray,
-    second: IntArray,
-    k: int,
+    circuit: Circuit, groups: Sequence[IntArray], first: IntArray, second: IntArray, k: int
 ) -> FloatArray:
     """The model's probability of every two groups together.
 

@@ -15,14 +15,7 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.walks import (
-    component_logs,
-    edge_shares,
-    edges_at,
-    first_node,
-    leaf_rows,
-    up,
-)
+from strudel.circuits.walks import component_logs, edge_shares, edges_at, first_node, leaf_rows, up
 from strudel.data.argument_checks import RandomState, generator_from
 from strudel.data.validation import slices
 from strudel.queries.by_block import lazily

@@ -142,11 +142,7 @@ def _largest_of_leaves(log_cells: FloatArray, leaf_first: IntArray, leaf_log: Fl
 
 @kernel
 def _log_values(
-    n_leaves: int,
-    edges: Edges,
-    log_theta: FloatArray,
-    node_is_max: AnyArray,
-    value: FloatArray,
+    n_leaves: int, edges: Edges, log_theta: FloatArray, node_is_max: AnyArray, value: FloatArray
 ) -> None:
     """Fill the values of the sums, given those of the leaves."""
     node_edges, edge_left, edge_right = edges
@@ -614,12 +610,7 @@ def _sum_of_products(weight: FloatArray, value: FloatArray) -> float:
 
 @kernel
 def _add_choices(
-    allowed: ByteArray,
-    r: Relaxation,
-    block: int,
-    is_exact: bool,
-    m: _Memory,
-    choices: FloatArray,
+    allowed: ByteArray, r: Relaxation, block: int, is_exact: bool, m: _Memory, choices: FloatArray
 ) -> None:
     """Add what each cell reaches, by the leaves that have it."""
     table, weight = r.table[block], r.weight[block]

@@ -41,12 +41,7 @@ class Surprise(NamedTuple):
 
 
 def surprise(
-    model: Any,
-    X: Any,
-    given: Any = None,
-    *,
-    n_samples: int = 1000,
-    random_state: RandomState = 0,
+    model: Any, X: Any, given: Any = None, *, n_samples: int = 1000, random_state: RandomState = 0
 ) -> Surprise:
     """How unusual each row is under the model, and because of which column.
 

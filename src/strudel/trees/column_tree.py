@@ -18,10 +18,7 @@ from strudel._types import NONE, FloatArray, IntArray
 from strudel.data.bits import BitMatrix, exact_weights
 from strudel.tables.column_codes import ColumnCode, column_values
 from strudel.trees.chow_liu import ChowLiuTree, spanning_tree
-from strudel.trees.mutual_information import (
-    column_information,
-    conditional_table,
-)
+from strudel.trees.mutual_information import column_information, conditional_table
 from strudel.trees.vtree import Vtree, VtreeNodes, vtree_from_chow_liu
 from strudel.trees.vtree_learning import VtreeMethod, best_parents, vtree_by_method
 
