@@ -153,14 +153,20 @@ def draw_links(
     add_lines(ax, np.stack([points[child], points[parent[child]]], axis=1), colours.faint, width)
 
 
-def add_lines(ax: Axes, path: AnyArray, colour: Any, width: Any) -> None:
+def add_lines(ax: Axes, path: AnyArray, colour: Any, width: Any, gid: str = "edges") -> None:
     """Lines through the points of each path, as one artist."""
     from matplotlib.collections import LineCollection
 
-    lines = LineCollection(list(path), colors=[colour], linewidths=width, zorder=1)
+    lines = LineCollection(list(path), colors=[colour], linewidths=width, zorder=1, gid=gid)
     lines.set_capstyle("round")
-    lines.set_gid("edges")
     ax.add_collection(lines, autolim=False)
+
+
+def write_beside(
+    ax: Axes, words: str, at: tuple[Any, Any], offset: tuple[float, float], **how: Any
+) -> None:
+    """Words so many points beside a place."""
+    ax.annotate(words, at, xytext=offset, textcoords="offset points", **how)
 
 
 def set_limits(ax: Axes, x: FloatArray, y: FloatArray) -> None:
@@ -170,36 +176,19 @@ def set_limits(ax: Axes, x: FloatArray, y: FloatArray) -> None:
 
 
 def write_box(
-    ax: Axes, x: float, y: float, label: str, size: float, colours: Palette, side: str
+    ax: Axes, x: float, y: float, label: str, size: float, colours: Palette, side: str, gid: str
 ) -> Text:
     """A name in a rounded box, whose middle or right end is at x."""
     style = {"facecolor": colours.fill, "edgecolor": colours.muted, "linewidth": 0.8}
-    return ax.text(
-        x,
-        y,
-        label,
-        fontsize=size,
-        color=colours.ink,
-        ha=side,
-        va="center",
-        bbox={**style, "boxstyle": "round,pad=0.35"},
-        zorder=3,
-    )
+    box = {**style, "boxstyle": "round,pad=0.35"}
+    how: dict[str, Any] = {"fontsize": size, "color": colours.ink, "zorder": 3, "gid": gid}
+    return ax.text(x, y, label, ha=side, va="center", bbox=box, **how)
 
 
 def write_caption(ax: Axes, words: str) -> None:
     """What is seen, in a line above the axes."""
-    text = ax.text(
-        0.0,
-        1.0,
-        words,
-        transform=ax.transAxes,
-        fontsize=9,
-        color=palette_of(ax).ink,
-        ha="left",
-        va="bottom",
-    )
-    text.set_gid("caption")
+    how: dict[str, Any] = {"transform": ax.transAxes, "color": palette_of(ax).ink, "gid": "caption"}
+    ax.text(0.0, 1.0, words, fontsize=9, ha="left", va="bottom", **how)
 
 
 def text_width(labels: Sequence[str], size: float) -> float:

@@ -20,6 +20,7 @@ from strudel.circuits.walks import component_logs
 from strudel.data.argument_checks import check_choice
 from strudel.plotting.canvas import (
     Palette,
+    add_lines,
     axes_or_current,
     palette_of,
     points_per_unit,
@@ -151,8 +152,10 @@ def _draw_nodes(
     is_red = np.zeros(len(layout.line_edge), dtype=bool)
     if is_active is not None:
         is_red = is_active[layout.line_edge]
-    _draw_lines(ax, layout, ~is_red, colour=colours.muted, gid="edges", width=0.9)
-    _draw_lines(ax, layout, is_red, colour=colours.red, gid="active edges", width=2.0)
+    points = np.stack([layout.mark_x, layout.mark_y], axis=1)
+    lines = np.stack([points[layout.line_start], points[layout.line_end]], axis=1)
+    add_lines(ax, lines[~is_red], colours.muted, 0.9)
+    add_lines(ax, lines[is_red], colours.red, 2.0, "active edges")
     low, high = ax.get_xlim()
     column = size_in_points(ax)[0] / (high - low)  # points between two columns of marks
     diameter = float(np.clip(min(room * 0.6, column * 0.28), 4.5, 15))
@@ -167,18 +170,6 @@ def _draw_nodes(
         _write_parameters(ax, layout, is_red, size, (near, far), colours)
     taken = set(layout.line_start[is_red].tolist())
     _draw_marks(ax, layout, diameter, literal_size, taken, colours)
-
-
-def _draw_lines(
-    ax: Axes, layout: CircuitLayout, is_drawn: np.ndarray, *, colour: Any, gid: str, width: float
-) -> None:
-    from matplotlib.collections import LineCollection
-
-    points = np.stack([layout.mark_x, layout.mark_y], axis=1)
-    segments = np.stack([points[layout.line_start], points[layout.line_end]], axis=1)[is_drawn]
-    lines = LineCollection(list(segments), colors=[colour], linewidths=width, zorder=1)
-    lines.set_gid(gid)
-    ax.add_collection(lines, autolim=False)
 
 
 def _write_parameters(
@@ -196,18 +187,14 @@ def _write_parameters(
         share = 0.66  # nearer to the sum, where lines of different sums do not cross yet
         if layout.mark_kind[start] == "input":
             share = from_literals[0 if line in steep else 1]
-        text = ax.text(
-            layout.mark_x[start] * (1 - share) + layout.mark_x[end] * share,
-            layout.mark_y[start] * (1 - share) + layout.mark_y[end] * share,
-            f"{layout.line_theta[line]:.2g}",
-            color=colours.red if is_red[line] else colours.ink,
-            fontsize=size,
-            ha="center",
-            va="center",
-            bbox={"facecolor": colours.background, "edgecolor": "none", "pad": 0.6},
-            zorder=2,
-        )
-        text.set_gid("parameter")
+        x, y = (at[start] * (1 - share) + at[end] * share for at in (layout.mark_x, layout.mark_y))
+        how: dict[str, Any] = {
+            "fontsize": size,
+            "color": colours.red if is_red[line] else colours.ink,
+        }
+        box = {"facecolor": colours.background, "edgecolor": "none", "pad": 0.6}
+        how |= {"ha": "center", "va": "center", "bbox": box, "zorder": 2, "gid": "parameter"}
+        ax.text(x, y, f"{layout.line_theta[line]:.2g}", **how)
 
 
 def _steepest_from_literals(layout: CircuitLayout) -> set[int]:
@@ -249,16 +236,13 @@ def _draw_marks(
     kinds = np.array(layout.mark_kind)
     for kind, inside, scale in (("sum", "+", 1.0), ("product", "x", 0.8)):
         x, y = layout.mark_x[kinds == kind], layout.mark_y[kinds == kind]
-        circles = ax.scatter(
-            x,
-            y,
-            s=(diameter * scale) ** 2,
-            color=[colours.background],
-            edgecolors=[colours.ink],
-            linewidths=0.8,
-            zorder=3,
-        )
-        circles.set_gid(kind)
+        how: dict[str, Any] = {
+            "edgecolors": [colours.ink],
+            "linewidths": 0.8,
+            "zorder": 3,
+            "gid": kind,
+        }
+        ax.scatter(x, y, s=(diameter * scale) ** 2, color=[colours.background], **how)
         size = (diameter * scale * 0.55) ** 2
         ax.scatter(x, y, s=size, marker=inside, color=[colours.ink], linewidths=0.8, zorder=4)
     written = sorted(set(layout.mark_label) - {""})
@@ -266,8 +250,7 @@ def _draw_marks(
     for mark in np.flatnonzero(kinds == "input"):
         x, y = layout.mark_x[mark], layout.mark_y[mark]
         label = short_of[layout.mark_label[mark]]
-        box = write_box(ax, x, y, label, literal_size, colours, "right")
-        box.set_gid("literal")
+        box = write_box(ax, x, y, label, literal_size, colours, "right", "literal")
         if mark in taken:
             box.set(color=colours.red, fontweight="bold", gid="taken literal")
             patch = box.get_bbox_patch()
@@ -311,18 +294,10 @@ def draw_map(
     x, y = place_vtree(vtree)
     drawn = np.argsort(-amount, kind="stable")  # small discs lie on large ones
     drawn = drawn[amount[drawn] > 0]
-    discs = ax.scatter(
-        x[drawn],
-        y[drawn],
-        s=area[drawn],
-        color=colour,
-        alpha=0.85,
-        edgecolors=[colours.background],
-        linewidths=np.where(area[drawn] > 20, 0.6, 0.0).tolist(),
-        zorder=3,
-        clip_on=False,  # the root is near the upper end
-    )
-    discs.set_gid("discs")
+    outlines = np.where(area[drawn] > 20, 0.6, 0.0).tolist()
+    how: dict[str, Any] = {"edgecolors": [colours.background], "linewidths": outlines, "zorder": 3}
+    how |= {"clip_on": False, "gid": "discs"}  # the root is near the upper end
+    ax.scatter(x[drawn], y[drawn], s=area[drawn], color=colour, alpha=0.85, **how)
     if most > 0:
         title = f"{title}\n{about}" if about else title
         _write_sizes(ax, most, scale, words, title, colour, colours)
@@ -357,18 +332,15 @@ def _write_sizes(
     power = 10.0 ** np.floor(np.log10(most))
     small, large = power / (10 if most < 2 * power else 1), power * np.floor(most / power)
     shown = [number for number in (small, large) if number * scale >= SMALLEST]
-    labels = [f"{number:,g}" for number in shown]
+    labels = [f"{number:,g}" if number < large else f"{number:,g} {words}" for number in shown]
+    how: dict[str, Any] = {
+        "linestyle": "none",
+        "marker": "o",
+        "markeredgewidth": 0,
+        "color": colour,
+    }
     discs = [
-        Line2D(
-            [],
-            [],
-            linestyle="none",
-            marker="o",
-            markersize=np.sqrt(number * scale),
-            markeredgewidth=0,
-            color=colour,
-            label=label if number < large else f"{label} {words}",
-        )
+        Line2D([], [], markersize=np.sqrt(number * scale), label=label, **how)
         for number, label in zip(shown, labels, strict=True)
     ]
     legend = ax.legend(

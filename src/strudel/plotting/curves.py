@@ -12,7 +12,7 @@ import numpy as np
 
 from strudel._types import AnyArray
 from strudel.errors import in_the_middle
-from strudel.plotting.canvas import Palette, axes_or_current, palette_of
+from strudel.plotting.canvas import Palette, axes_or_current, palette_of, write_beside
 from strudel.queries.pair_check import Check
 
 if TYPE_CHECKING:
@@ -115,16 +115,15 @@ def plot_check(check: Any, ax: Axes | None = None) -> Axes:
         ax.scatter(x[lost], y[lost], s=22, color=colours.red, linewidth=0, label="lost")
     for place, p in enumerate(found.order[: min(int(lost.sum()), MOST_NAMES)].tolist()):
         a, b = (found.names[own[p]] for own in (found.pair_first, found.pair_second))
-        ax.annotate(
-            f"{in_the_middle(a, 20)}, {in_the_middle(b, 20)}",
-            (x[p], y[p]),
-            xytext=(-5, 7 if place % 2 else -7),  # above and below in turn
-            textcoords="offset points",
-            ha="right",
-            va="center",
-            color=colours.red,
-            fontsize="small",
-        )
+        words = f"{in_the_middle(a, 20)}, {in_the_middle(b, 20)}"
+        offset = (-5, 7 if place % 2 else -7)  # above and below in turn
+        how: dict[str, Any] = {
+            "ha": "right",
+            "va": "center",
+            "color": colours.red,
+            "fontsize": "small",
+        }
+        write_beside(ax, words, (x[p], y[p]), offset, **how)
     ax.set(
         xscale="log",
         yscale="log",

@@ -26,9 +26,8 @@ from strudel.plotting.canvas import (
     size_in_points,
     text_width,
 )
-from strudel.queries.column_pairs import Correlations, column_pairs
+from strudel.queries.column_pairs import Correlations, column_pairs, correlations
 from strudel.queries.given import ask, shown_circuit
-from strudel.queries.marginals import pair_probabilities
 from strudel.tables.evidence import nothing_known
 
 if TYPE_CHECKING:
@@ -72,25 +71,15 @@ def plot_components(model: Any, ax: Axes | None = None) -> Axes:
         words = "probability"
     ax = axes_or_current(ax)
     colours = palette_of(ax)
-    bands = _bands(
-        np.exp(circuit.log_weight),
-        np.hstack([shares[place] for place in order]),
-        size_in_points(ax)[1],
-    )
+    in_order = np.hstack([shares[place] for place in order])
+    bands = _bands(np.exp(circuit.log_weight), in_order, size_in_points(ax)[1])
     n_fields = bands.shares.shape[1]
     most = float(np.nanmax(bands.shares))
-    mesh = ax.pcolormesh(
-        np.arange(n_fields + 1) - 0.5,
-        bands.ends,
-        bands.shares,
-        cmap=_shades([colours.background, colours.blue]),
-        vmin=0.0,
-        vmax=most if most > 0 else 1.0,
-        rasterized=True,
-    )
-    mesh.set_gid("components")
-    lines = ax.hlines(bands.ends[1:-1], -0.5, n_fields - 0.5, colors=[colours.background])
-    lines.set_linewidth(1.0)
+    fields, shades = np.arange(n_fields + 1) - 0.5, _shades([colours.background, colours.blue])
+    how: dict[str, Any] = {"vmin": 0.0, "vmax": most if most > 0 else 1.0, "gid": "components"}
+    mesh = ax.pcolormesh(fields, bands.ends, bands.shares, cmap=shades, rasterized=True, **how)
+    between: dict[str, Any] = {"colors": [colours.background], "linewidth": 1.0}
+    ax.hlines(bands.ends[1:-1], -0.5, n_fields - 0.5, **between)
     ax.set_xlim(-0.5, n_fields - 0.5)
     ax.set_ylim(bands.ends[-1], 0.0)
     middle = (bands.ends[:-1] + bands.ends[1:]) / 2
@@ -189,7 +178,7 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
     ax = axes_or_current(ax)
     colours = palette_of(ax)
     if columns.are_bits:
-        values = _correlations(pair_probabilities(asked.circuit, asked.evidence))
+        values = np.nan_to_num(correlations(asked.circuit, asked.evidence).values)  # if certain
         words = "correlation"
         shades = _shades([colours.orange, colours.background, colours.blue])
     else:
@@ -246,16 +235,6 @@ def _draw_pairs(
     _write_names(ax, names, is_vertical=True)
     _write_scale(ax, image, words, colours)
     _without_frame(ax)
-
-
-def _correlations(pairs: FloatArray) -> FloatArray:
-    """From the probabilities that two variables are both 1."""
-    one = pairs.diagonal()
-    spread = np.sqrt(one * (1.0 - one))
-    scale = np.outer(spread, spread)
-    correlation = np.zeros_like(pairs)  # a known variable is correlated with nothing
-    np.divide(pairs - np.outer(one, one), scale, out=correlation, where=scale > 0)
-    return correlation
 
 
 def _write_names(ax: Axes, names: Sequence[Any], is_vertical: bool = False) -> None:

@@ -20,6 +20,7 @@ from strudel.plotting.canvas import (
     palette_of,
     short_labels,
     size_in_points,
+    write_beside,
 )
 from strudel.predictions.explanation import ShapValues, values_of_row
 from strudel.queries.column_posterior import ColumnPosterior, density_curve
@@ -169,23 +170,18 @@ def _draw_bars(ax: Axes, bars: list[Bar], colours: Palette, has_evidence: bool) 
     line = size_in_points(ax)[1] / max(len(bars), 1)
     thick = min(0.72, THICKEST / line)
     ax.barh(place, np.ones(len(bars)), height=thick, color=[colours.fill], linewidth=0, zorder=1)
-    drawn = ax.barh(place, now, height=thick, color=tint, linewidth=0, zorder=2)
-    for bar in drawn:
-        bar.set_gid("bar")
+    ax.barh(place, now, height=thick, color=tint, linewidth=0, zorder=2, gid="bar")
     if has_evidence:
         before = np.array([bar.before for bar in bars])
         ends = place - 0.6 * thick, place + 0.6 * thick
-        marks = ax.vlines(before, *ends, colors=[colours.ink], linewidth=1.6, zorder=3)
-        marks.set_gid("without evidence")
-        marks.set_label("without evidence")
-        ax.legend(
-            handles=[marks],
-            loc="lower right",
-            bbox_to_anchor=(1.0, 1.0),
-            frameon=False,
-            borderaxespad=0.2,
-            fontsize=8,
-        )
+        how: dict[str, Any] = {"linewidth": 1.6, "zorder": 3, "gid": "without evidence"}
+        marks = ax.vlines(before, *ends, colors=[colours.ink], label="without evidence", **how)
+        above: dict[str, Any] = {
+            "loc": "lower right",
+            "bbox_to_anchor": (1.0, 1.0),
+            "borderaxespad": 0.2,
+        }
+        ax.legend(handles=[marks], frameon=False, fontsize=8, **above)
     groups = [bar.group for bar in bars]
     if len(set(groups)) < len(groups):  # a line between two columns
         border = [i - 0.5 for i in range(1, len(bars)) if groups[i] != groups[i - 1]]
@@ -343,32 +339,24 @@ def _draw_shares(ax: Axes, bars: list[Share], prediction: float, colours: Palett
     line = size_in_points(ax)[1] / max(len(bars), 1)
     thick = min(0.72, SHARE_THICKEST / line)
     tint = [colours.blue if share >= 0.0 else colours.orange for share in value]
-    drawn = ax.barh(place, value, left=start, height=thick, color=tint, linewidth=0, zorder=2)
-    for bar in drawn:
-        bar.set_gid("bar")
+    how: dict[str, Any] = {"color": tint, "linewidth": 0, "zorder": 2, "gid": "bar"}
+    ax.barh(place, value, left=start, height=thick, **how)
     ax.vlines(end[1:], place[:-1], place[1:], colors=[colours.muted], linewidth=0.8, zorder=1)
     error = np.array([bar.error for bar in bars])
     if error.any():
         spans = (end - 2 * error, end + 2 * error)
-        lines = ax.hlines(place, *spans, colors=[colours.ink], linewidth=1.2, zorder=3)
-        lines.set_gid("standard errors")
+        how = {"linewidth": 1.2, "zorder": 3, "gid": "standard errors"}
+        ax.hlines(place, *spans, colors=[colours.ink], **how)
     low = min([*start, *end, *(end - 2 * error)], default=0.0)
     high = max([*start, *end, *(end + 2 * error)], default=1.0)
     size = float(np.clip(0.6 * line, 6, 9))
     largest = max((abs(bar.value) for bar in bars), default=0.0)
     digits = max(0, 2 - int(np.floor(np.log10(largest)))) if largest > 0.0 else 3
     for at, bar, left, right in zip(place, bars, start, end, strict=True):
-        is_up = bar.value >= 0.0
-        text = ax.annotate(
-            f"{bar.value:+.{digits}f}",
-            (max(left, right) + 2 * bar.error, at),
-            xytext=(3, 0),
-            textcoords="offset points",
-            fontsize=size,
-            color=colours.blue if is_up else colours.orange,
-            va="center",
-        )
-        text.set_gid("share")
+        end_of_bar = max(left, right) + 2 * bar.error
+        how = {"color": colours.blue if bar.value >= 0.0 else colours.orange, "gid": "share"}
+        words = f"{bar.value:+.{digits}f}"
+        write_beside(ax, words, (end_of_bar, at), (3, 0), fontsize=size, va="center", **how)
     ax.set_yticks(place, [bar.label for bar in bars], fontsize=size)
     ax.set_ylim(len(bars) - 0.4, -0.6)
     margin = 0.04 * ((high - low) or 1.0)

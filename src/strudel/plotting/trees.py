@@ -28,6 +28,7 @@ from strudel.plotting.canvas import (
     short_labels,
     size_in_points,
     text_width,
+    write_beside,
     write_box,
 )
 from strudel.queries.column_pairs import column_pairs
@@ -142,18 +143,13 @@ def _write_leaves(
     size = float(np.clip(column * 0.8, 6, 9)) if is_upright else 9.0
     step = every_few(len(x), column * len(x), 1.1 * size) if is_upright else 1
     for leaf_x, leaf_y, label in zip(x[::step], y[::step], labels[::step], strict=True):
-        text = ax.annotate(
-            label,
-            (leaf_x, leaf_y),
-            xytext=(0, -gap),
-            textcoords="offset points",
-            fontsize=size,
-            color=colours.ink,
-            rotation=90 if is_upright else 0,
-            ha="center",
-            va="top",
-        )
-        text.set_gid("leaf")
+        how: dict[str, Any] = {
+            "fontsize": size,
+            "color": colours.ink,
+            "rotation": 90 if is_upright else 0,
+        }
+        at = (leaf_x, leaf_y)
+        write_beside(ax, label, at, (0, -gap), ha="center", va="top", gid="leaf", **how)
     below = (text_width(labels, size) if is_upright else 1.2 * size) + 4 + gap
     high = ax.get_ylim()[1]
     share = min(below / height, 0.5)  # of the axes, to keep free under the deepest leaf
@@ -220,8 +216,7 @@ def plot_chow_liu_tree(
     set_limits(ax, x, y)
     if boxes is not None:
         for node_x, node_y, label in zip(x, y, labels, strict=True):
-            box = write_box(ax, node_x, node_y, label, boxes[2], colours, "center")
-            box.set_gid("variable")
+            write_box(ax, node_x, node_y, label, boxes[2], colours, "center", "variable")
         return ax
     if positions is not None:
         ax.set_aspect("equal")
@@ -302,8 +297,7 @@ def _draw_dots(
     area[tree.roots] += 24
     ax.scatter(x, y, s=area, color=[colours.ink], linewidths=0, zorder=3)
     roots = tree.roots
-    dots = ax.scatter(x[roots], y[roots], s=area[roots], color=colours.red, zorder=4)
-    dots.set_gid("roots")
+    ax.scatter(x[roots], y[roots], s=area[roots], color=colours.red, zorder=4, gid="roots")
     return np.asarray(area)
 
 
@@ -338,19 +332,15 @@ def _write_names(
     radius = np.sqrt(area) / 2 + 0.5
     places = place_labels(x * room[0], y * room[1], radius, wide, 1.3 * DOT_NAME, order)
     for var, offset in places.items():
-        text = ax.annotate(
-            labels[var],
-            (x[var], y[var]),
-            xytext=offset,
-            textcoords="offset points",
-            fontsize=DOT_NAME,
-            color=colours.ink,
-            ha="center",
-            va="center",
-            zorder=5,
-            path_effects=[withStroke(linewidth=2, foreground=colours.background)],
-        )
-        text.set_gid("variable")
+        how: dict[str, Any] = {
+            "fontsize": DOT_NAME,
+            "color": colours.ink,
+            "ha": "center",
+            "va": "center",
+        }
+        outline = [withStroke(linewidth=2, foreground=colours.background)]
+        how |= {"zorder": 5, "path_effects": outline, "gid": "variable"}
+        write_beside(ax, labels[var], (x[var], y[var]), offset, **how)
 
 
 MAX_STEPS = 64  # variables up to which a vtree hangs by steps from its root
