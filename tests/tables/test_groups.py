@@ -73,13 +73,13 @@ def test_fine_cells_are_shown_as_they_would_be_without(name):
     if name == "few":
         assert fine is column
         return
-    assert fine.n_groups < fine.n_cells <= 160
+    assert fine.n_groups < fine.n_cells <= 90
     assert counts.min() >= 10
     assert counts[-1] < 20 or name in ("age", "day")  # tails are fine
-    frequent = (np.unique(values, return_counts=True)[1] > 2 * len(values) / 128).sum()
+    frequent = (np.unique(values, return_counts=True)[1] > 2 * len(values) / 64).sum()
     is_single = [low == high for low, high in fine.ranges]
-    assert np.sum((counts > 2 * len(values) / 128) & is_single) == frequent
-    assert np.all((counts <= 3 * len(values) / 128) | is_single)
+    assert np.sum((counts > 2 * len(values) / 64) & is_single) == frequent
+    assert np.all((counts <= 3 * len(values) / 64) | is_single)
 
 
 def test_few_rows_have_hardly_more_cells_than_groups():

@@ -18,7 +18,14 @@ from strudel._display import plotting
 from strudel._types import FloatArray, IntArray
 from strudel.data.bits import x_log_x_of
 from strudel.queries.cells import cell_probabilities, log_probabilities
-from strudel.queries.given import Asked, as_shown, ask, pandas_frame, raise_if_impossible
+from strudel.queries.given import (
+    Asked,
+    as_shown,
+    ask,
+    each_as_shown,
+    pandas_frame,
+    raise_if_impossible,
+)
 from strudel.tables.column import Column
 
 
@@ -130,7 +137,7 @@ def column_pairs(model: Any, given: Any = None) -> ColumnPairs:
     array([[0.0442, 0.1007, 0.    , 0.1284],
            [0.0109, 0.0246, 0.1284, 0.    ]])
     """
-    asked = as_shown(ask(model, given))
+    [(_, asked)] = each_as_shown(ask(model, given).one_row())
     names = asked.circuit.columns.names
     joint, first = cells_together(asked, list(range(len(names))))
     entropy = -np.add.reduceat(x_log_x_of(joint.diagonal()), first)

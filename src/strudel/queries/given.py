@@ -79,27 +79,23 @@ class Asked:
 def as_shown(asked: Asked) -> Asked:
     """The same question of the cells that people see: groups of numbers and dates.
 
-    Columns that a question of several rows knows something of stay as they are.
+    Columns that something is known of in any row stay as they are.
     """
     circuit, evidence = asked.circuit, asked.evidence
-    is_fine, is_part = _fine_columns(asked)
+    is_fine, _ = _fine_columns(asked)
     if not is_fine.any():
         return asked
-    if is_part.any() and len(evidence) == 1:
-        found, log_p = given_row(circuit, evidence)
-        if found is not None:
-            is_open = is_fine & ~evidence.is_single_cell()[0]
-            found = with_groups(found, np.flatnonzero(is_open).tolist())
-            log_p += asked.log_probability + circuit.log_total
-            known = replace(nothing_known(found.columns), is_single=evidence.is_single)
-            return Asked(found, known, log_p, frozenset(asked.named))
     places = tuple(np.flatnonzero(is_fine & ~evidence.is_known().any(axis=0)).tolist())
     shown = remembered(circuit, ("shown", places), lambda: with_groups(circuit, places))
     return replace(asked, circuit=shown, evidence=evidence.over_groups(shown.columns))
 
 
 def each_as_shown(asked: Asked) -> list[tuple[AnyArray, Asked]]:
-    """Rows that know the same fine columns, and what they ask `as_shown`; those of parts alone."""
+    """The same for states, which have groups wherever a number or date is not known.
+
+    Rows that know the same columns, and what they ask. A row that knows a part of fine cells asks
+    alone: what it knows becomes part of the circuit.
+    """
     is_fine, is_part = _fine_columns(asked)
     n_rows = len(asked.evidence)
     if not is_fine.any():
@@ -107,9 +103,30 @@ def each_as_shown(asked: Asked) -> list[tuple[AnyArray, Asked]]:
     which = asked.evidence.is_known() & is_fine
     alone = np.where(is_part.any(axis=1), np.arange(n_rows), NONE)
     _, group = np.unique(np.column_stack([which, alone]), axis=0, return_inverse=True)
-    parts = [np.flatnonzero(group.ravel() == g) for g in range(group.max(initial=-1) + 1)]
-    rows = [(own, replace(asked, evidence=asked.evidence.take(own))) for own in parts]
-    return [(own, as_shown(part)) for own, part in rows]
+    made = []
+    for own in (np.flatnonzero(group.ravel() == g) for g in range(group.max(initial=-1) + 1)):
+        part = replace(asked, evidence=asked.evidence.take(own))
+        made.append((own, _within_parts(part) if is_part[own[0]].any() else as_shown(part)))
+    return made
+
+
+def _within_parts(asked: Asked) -> Asked:
+    """A question of one row that knows parts of fine cells: all that it knows is in the circuit."""
+    circuit, evidence = asked.circuit, asked.evidence
+    found, log_p = given_row(circuit, evidence)
+    if found is None:  # which every question says in its own words
+        return as_shown(asked)
+    is_open = _fine_columns(asked)[0] & ~evidence.is_single_cell()[0]
+    found = with_groups(found, np.flatnonzero(is_open).tolist())
+    log_p += asked.log_probability + circuit.log_total
+    known = replace(nothing_known(found.columns), is_single=asked.is_single)
+    return Asked(found, known, log_p, frozenset(asked.named))
+
+
+def shown_circuit(model: Any) -> Circuit:
+    """The circuit of a model over the cells that people see."""
+    circuit = circuit_of(model)
+    return as_shown(Asked(circuit, nothing_known(circuit.columns))).circuit
 
 
 def _fine_columns(asked: Asked) -> tuple[AnyArray, AnyArray]:
@@ -117,12 +134,6 @@ def _fine_columns(asked: Asked) -> tuple[AnyArray, AnyArray]:
     columns, evidence = asked.circuit.columns, asked.evidence
     is_fine = columns.n_cells > columns.shown.n_cells
     return is_fine, is_fine & evidence.is_known() & ~evidence.is_single_cell()
-
-
-def shown_circuit(model: Any) -> Circuit:
-    """The circuit of a model over the cells that people see."""
-    circuit = circuit_of(model)
-    return as_shown(Asked(circuit, nothing_known(circuit.columns))).circuit
 
 
 def circuit_of(model: Any) -> Circuit:

@@ -246,6 +246,7 @@ def _information_beyond(
     asked: Asked, a: list[int], b: list[int], others: list[int], max_states: int
 ) -> float:
     """The mutual information of some columns given others, from the table of all their values."""
+    [(_, asked)] = each_as_shown(asked.one_row())
     columns, places = asked.circuit.columns, [*a, *b, *others]
     twice = next((place for place in places if places.count(place) > 1), None)
     if twice is not None:

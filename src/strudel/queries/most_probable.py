@@ -26,7 +26,7 @@ from strudel.errors import SearchLimitWarning, outer_stack_level
 from strudel.queries.best_states import best_states, k_best_states
 from strudel.queries.by_block import lazily
 from strudel.queries.cells import joint_table
-from strudel.queries.given import Asked, as_shown, ask, each_as_shown, find_columns
+from strudel.queries.given import Asked, ask, each_as_shown, find_columns
 from strudel.queries.sampling import column_values, frame_like
 from strudel.queries.state_bounds import Question
 from strudel.queries.state_search import StateSearch
@@ -241,7 +241,7 @@ def marginal_map(
     limits = check_limits(max_seconds, max_nodes)
     names = [query] if isinstance(query, str | int | np.integer) else list(query)
     places = find_columns(model, names, "query")
-    asked = as_shown(ask(model, given).one_row())
+    [(_, asked)] = each_as_shown(ask(model, given).one_row())
     columns = asked.circuit.columns
     n_states = math.prod(columns[place].n_cells for place in places)
     if k > 1 or n_states <= min(FEW_STATES, max_states):
