@@ -72,6 +72,26 @@ def test_options_are_set_by_name_one_after_another():
         EM().set_params(n_bags=3)
 
 
+def test_an_option_that_a_single_search_has_chooses_it():
+    model = Strudel(n_components=3).set_params(search__copies="minimal", method__patience=4)
+    assert model.search == LearnPSDD(copies="minimal")
+    assert model.method == EM(patience=4)  # what a given number of components is trained by
+    race = Strudel().set_params(search__learnpsdd__copy_levels=2).search
+    assert race == Race(learnpsdd=LearnPSDD(copy_levels=2))
+    for params, words in (
+        ({"search__clones": False}, "goes with search best_first or learnpsdd, not with auto"),
+        ({"search": "greedy", "search__copies": "depth"}, "goes with search learnpsdd, not with"),
+        ({"method__wdith": 1}, "No method has an option 'wdith'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Strudel().set_params(**params)
+
+
+def test_options_of_columns_are_set_by_name_also():
+    model = Strudel().set_params(columns__zip="category", columns__n_bins=5)
+    assert (model.columns.kinds, model.columns.n_bins) == ({"zip": "category"}, 5)
+
+
 def test_a_name_stands_for_the_defaults():
     for name, kind in SEARCHES.items():
         assert named_options("search", name, SEARCHES) == kind()

@@ -30,6 +30,7 @@ from strudel._memory import total_memory
 from strudel._types import AnyArray
 from strudel.data.argument_checks import check_choice
 from strudel.data.datasets import (
+    ALIASES,
     SPLITS,
     dataset_names,
     load_dataset,
@@ -74,8 +75,9 @@ def read_table(source: str | os.PathLike[str] | BinaryIO, *, split: str | None =
     ----------
     source : path, stream or str
         A file of text (.csv, .tsv, .txt, .data), parquet, feather or NumPy, which may be gzipped; a
-        stream of text in bytes; the name of a dataset; or ``patients``, the table that ships with
-        the package. In text, the first line holds names unless all its cells are numbers.
+        stream of text in bytes; the name of a dataset, or of a part as in ``nltcs:train``; or
+        ``patients``, the table that ships with the package. In text, the first line holds names
+        unless all its cells are numbers.
     split : {"train", "valid", "test"}, optional
         The part of a dataset that has three.
 
@@ -101,6 +103,9 @@ def read_table(source: str | os.PathLike[str] | BinaryIO, *, split: str | None =
     if label == "-":
         return _read_text(read_bytes(sys.stdin.buffer, "standard input"), "standard input")
     path = Path(source)
+    name, _, part = label.rpartition(":")
+    if part in SPLITS and not path.exists():
+        return read_table(name, split=part)
     if source == EXAMPLE and not path.is_file():  # a file of that name hides the one of the package
         path = example_csv()
     if not path.exists() or (path.is_dir() and label in dataset_names()):
@@ -112,6 +117,15 @@ def read_table(source: str | os.PathLike[str] | BinaryIO, *, split: str | None =
     if kind in (".npy", ".npz"):
         return _read_numpy(raw, label, split)
     return _read_text(raw, label, "\t" if kind == ".tsv" else None)
+
+
+def read_parts(source: str) -> dict[str, Any]:
+    """Train, valid and test rows of a dataset, also of a packed one; of any other table, train."""
+    parts = {"train": read_table(source, split="train")}
+    is_named = source in (*dataset_names(), *ALIASES) and not Path(source).is_file()
+    if is_named or (source.endswith(".npz") and "n_vars" in np.load(source)):
+        parts |= {part: read_table(source, split=part) for part in SPLITS[1:]}
+    return parts
 
 
 def _kind_of(path: Path) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, get_args
 
 from strudel._estimator import Options
 from strudel._names import close_names, did_you_mean
@@ -52,6 +52,21 @@ def named_options(name: str, value: Any, kinds: Mapping[str, type[Kind]]) -> Kin
     found: Kind = value  # type: ignore[assignment]
     found.check()
     return found
+
+
+def options_with(
+    inner: Sequence[str], name: str, value: str, kinds: Mapping[str, type[Kind]]
+) -> Kind:
+    """The object that a name stands for, if it has these options; for "auto" the only one."""
+    owners = [key for key, kind in kinds.items() if {*inner} <= kind().get_params().keys()]
+    if value == "auto" and len(owners) == 1:
+        value = owners[0]
+    if owners and value not in owners:
+        goes_with = f"goes with {name} {' or '.join(owners)}, not with {value}"
+        raise ValueError(f"{name}.{inner[0]} {goes_with}.")
+    if value == "auto":
+        raise ValueError(f"No {name} has an option {inner[0]!r}.")
+    return named_options(name, value, kinds)
 
 
 EdgeScore = Literal["flow", "random"]
@@ -203,6 +218,13 @@ class Race(Search):
 
     best_first: BestFirst | None = None
     learnpsdd: LearnPSDD | None = None
+
+    def set_params(self, **params: Any) -> Self:
+        """Set options by name; ``learnpsdd__copies`` sets one of a search inside."""
+        for name in {key.partition("__")[0] for key in params if "__" in key} & SEARCHES.keys():
+            if getattr(self, name) is None:
+                setattr(self, name, SEARCHES[name]())
+        return super().set_params(**params)
 
     def check(self) -> None:
         """Refuse values that no option of this kind may have."""

@@ -42,6 +42,7 @@ from strudel.learning.progress import Reporter
 from strudel.models.base import as_labels, target_name
 from strudel.models.strudel import Strudel, StrudelOptions
 from strudel.queries.likelihood import joint_logs
+from strudel.tables.column import label_texts
 from strudel.tables.column_codes import as_column_codes
 from strudel.tables.columns import RawColumn, RawTable, read_columns
 from strudel.tables.encoder import (
@@ -457,3 +458,17 @@ class StrudelClassifier(StrudelOptions, Classifier):
             )
         for name in ("pseudocount", "class_pseudocount"):
             check_size(name, getattr(self, name), may_be_zero=False, may_be_auto=True)
+
+
+def class_scores(classes: AnyArray, chances: FloatArray, y: Any) -> dict[str, float]:
+    """How often the most probable class is right, and the mean log-loss in nats.
+
+    Classes in `y` may be of another type than at fit, as where "1" was read as a number.
+    """
+    place = {text: k for k, value in enumerate(classes.tolist()) for text in label_texts(value)}
+    texts = [[text for text in label_texts(value) if text in place] for value in list(y)]
+    right = np.array([place[known[0]] if known else -1 for known in texts])
+    with np.errstate(divide="ignore"):
+        loss = np.where(right < 0, np.inf, -np.log(chances[np.arange(len(right)), right]))
+    accuracy = (chances.argmax(axis=1) == right).mean()
+    return {"accuracy": float(accuracy), "log_loss": float(loss.mean())}

@@ -47,6 +47,7 @@ from strudel.learning.options import (
     Method,
     SearchOptions,
     named_options,
+    options_with,
     with_preset,
 )
 from strudel.learning.prepared_rows import FitInput, LogLikelihoods, check_vtree
@@ -59,6 +60,7 @@ from strudel.queries.given import circuit_of, raise_if_impossible
 from strudel.queries.pair_check import Check, check_cells, most_rows
 from strudel.tables.columns import RawColumn, RawTable
 from strudel.tables.encoder import (
+    encoder_with,
     evidence_like,
     keep_features,
     names_to_match,
@@ -98,18 +100,25 @@ class StrudelOptions(QueryMethods):
         return tags
 
     def set_params(self, **params: Any) -> Self:
-        """Set options; ``search__copies`` also works if `search` is a name.
+        """Set options; ``search__copies`` also works if `search` is a name or "auto".
 
         Parameters
         ----------
         **params : dict
-            Options by name; those of a search or method after two underscores.
+            Options by name; those of a search or method after two underscores. So are those of
+            `columns`, or what a column is: ``columns__zip="category"``.
         """
+        for key in [key for key in params if key.startswith("columns__")]:
+            columns = params.get("columns", self.columns)
+            params["columns"] = encoder_with(columns, key.partition("__")[2], params.pop(key))
         for option, kinds in (("search", SEARCHES), ("method", METHODS)):
-            value = params.get(option, getattr(self, option, None))
-            is_name = isinstance(value, str) and value in kinds
-            if is_name and any(key.startswith(f"{option}__") for key in params):
-                params[option] = named_options(option, value, kinds)
+            inner = [key.split("__")[1] for key in params if key.startswith(f"{option}__")]
+            value = params.get(option, getattr(self, option))
+            size = params.get("n_components", self.n_components)
+            if option == "method" and value == "auto" and size != "auto":
+                value = "em"
+            if inner and isinstance(value, str):
+                params[option] = options_with(inner, option, value, kinds)
         return super().set_params(**params)
 
     def _learn_with(

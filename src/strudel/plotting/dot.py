@@ -16,12 +16,19 @@ from strudel._names import names_of
 from strudel._types import NONE, AnyArray
 from strudel.plotting.circuits import checked_row, circuit_to_draw
 from strudel.plotting.layout import DrawnCircuit, drawn_circuit, taken_by
+from strudel.plotting.trees import tree_of_model, vtree_and_names
 from strudel.queries.given import circuit_of, shown_circuit
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import Vtree
 
 
-def to_dot(obj: Any, feature_names: Sequence[str] | None = None, row: Any = None) -> str:
+def to_dot(
+    obj: Any,
+    feature_names: Sequence[str] | None = None,
+    row: Any = None,
+    *,
+    what: str = "circuit",
+) -> str:
     """Write a structure in the language of Graphviz.
 
     Parameters
@@ -33,6 +40,8 @@ def to_dot(obj: Any, feature_names: Sequence[str] | None = None, row: Any = None
         One per variable; a circuit's own names, or x0, x1, ..., by default.
     row : array-like of shape (n_columns,) or dict, optional
         A fully observed row, whose active edges in a circuit are drawn in red.
+    what : {"circuit", "vtree", "tree"}, default="circuit"
+        What of a model: the Chow-Liu tree is the one closest to it.
 
     Examples
     --------
@@ -47,6 +56,11 @@ def to_dot(obj: Any, feature_names: Sequence[str] | None = None, row: Any = None
       n2 -> n1 [arrowhead=none];
     }
     """
+    if what == "vtree":
+        obj, feature_names = vtree_and_names(obj, feature_names)
+    elif what == "tree" and not isinstance(obj, ChowLiuTree):
+        closest = tree_of_model(obj)
+        obj, feature_names = closest.tree, feature_names or closest.names
     is_tree = isinstance(obj, Vtree | ChowLiuTree)
     names = None if feature_names is None else tuple(map(str, feature_names))
     n_vars = obj.n_vars if is_tree else len(circuit_of(obj).columns)

@@ -378,6 +378,15 @@ def new_encoder(columns: Any) -> TableEncoder:
     return TableEncoder(kinds=columns or None)
 
 
+def encoder_with(columns: Any, name: str, value: Any) -> TableEncoder:
+    """The encoder of the option `columns` with another option, or another kind of a column."""
+    made = new_encoder(columns)
+    if name not in made.get_params():
+        name, value = "kinds", (made.kinds or {}) | {name: value}
+    set_: TableEncoder = made.set_params(**{name: value})
+    return set_
+
+
 def fitted_encoder(option: Any, code: TableCode) -> TableEncoder:
     """An encoder with this code, as `fit` would have left it."""
     made = clone(option) if isinstance(option, TableEncoder) else TableEncoder()
