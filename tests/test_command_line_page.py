@@ -12,7 +12,6 @@ import pytest
 import typer
 
 from strudel import Strudel, StrudelClassifier
-from strudel.cli.fit import FLAGS
 from strudel.cli.main import app
 from strudel.learning.options import METHODS, SEARCHES
 from strudel.tables import TableEncoder
@@ -72,7 +71,6 @@ def settings():
         ("any", TableEncoder(), "columns."),
     ):
         names = [prefix + option for option in model.get_params(deep=False)]
-        names = [name for name in names if name not in FLAGS]
         yield f"| {title} | {', '.join(f'`{name}`' for name in names)} |"
     yield ""
 

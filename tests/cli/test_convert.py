@@ -90,7 +90,7 @@ def test_parameters_may_be_normalised(run, tmp_path):
 @pytest.mark.parametrize(
     ("source", "target", "words"),
     [
-        ("nowhere.psdd", "a.jpc", "there is no file"),
+        ("nowhere.psdd", "a.jpc", "No such file"),
         ("figure.strudel", "a.uai", "'.uai' is not one of"),
         ("figure.strudel", "a.cnf", "cannot be made from a BitCircuit"),
         ("figure.strudel", "figure.strudel", "overwrite an input"),

@@ -141,4 +141,4 @@ def test_pictures_of_a_column_and_of_correlations(run, encoded, tmp_path):
         assert path.read_text().startswith("<?xml")
     code, _, err = run("plot", encoded, "posterior", "--variables", "town")
     assert code == 2
-    assert "must name one column of numbers, but is 'town'" in err
+    assert "needs a column of numbers or dates, but 'town' is a category" in err

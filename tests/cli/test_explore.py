@@ -43,7 +43,7 @@ def test_a_circuit_of_another_program_has_a_page(model, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-o", "page.png"], "a page is a .html file"),
+        (["-o", "page.png"], "a page is a .html or .htm file"),
         (["--target", "X9"], "not a column"),
         (["-o", "no/page.html"], "folder does not exist"),
     ],

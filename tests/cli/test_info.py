@@ -15,21 +15,22 @@ def test_sizes_are_those_of_the_circuit(run, model):
     assert (code, err) == (0, "")
     report = json.loads(out)
     assert report["size"] == {
-        "variables": 5,
-        "nodes": circuit.n_nodes,
-        "edges": circuit.size,
-        "parameters": circuit.n_parameters,
+        "n_columns": 5,
+        "n_components": 1,
+        "n_nodes": circuit.n_nodes,
+        "n_edges": circuit.size,
+        "n_parameters": circuit.n_parameters,
         "vtree_depth": circuit.vtree.depth,
     }
     assert [*report["properties"].values()] == ["yes"] * 4
-    assert report["learning"]["splits"] >= report["learning"]["best_after_splits"]
+    assert report["learning"]["n_splits"] >= report["learning"]["best_split"]
     assert report["provenance"]
 
 
 def test_tables_show_sizes_properties_and_history(run, model):
     code, out, err = run("info", model)
     assert (code, err) == (0, "")
-    for words in ("variables", "vtree depth", "deterministic", "stopped because", "provenance"):
+    for words in ("columns", "vtree depth", "deterministic", "stopped because", "provenance"):
         assert words in out
 
 

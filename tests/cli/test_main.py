@@ -62,7 +62,7 @@ def test_debug_shows_where_it_happened(monkeypatch):
 def test_a_fault_of_ours_is_one_line_and_exit_code_1(run, monkeypatch, model):
     import strudel.io.model_file
 
-    def fail(path, verify):
+    def fail(path):
         raise RuntimeError("two\nlines")
 
     monkeypatch.setattr(strudel.io.model_file, "load_held_model", fail)

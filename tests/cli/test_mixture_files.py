@@ -38,10 +38,10 @@ def ask(run, *arguments):
 def test_info_tells_of_the_structure_and_of_the_weights(run, file, mixture):
     report = ask(run, "info", file)
     assert report["kind"] == "BitMixture"
-    assert report["size"]["edges"] == mixture.structure.n_edges
-    assert report["size"]["parameters"] == 3 * mixture.structure.n_parameters + 3
+    assert report["size"]["n_edges"] == mixture.structure.n_edges
+    assert report["size"]["n_parameters"] == 3 * mixture.structure.n_parameters + 3
     found = report["mixture"]
-    assert found["components"] == 3
+    assert report["size"]["n_components"] == 3
     assert found["largest_weight"] == pytest.approx(max(mixture.weights))
     assert found["smallest_weight"] == pytest.approx(min(mixture.weights))
     expected = np.prod(mixture.weights**-mixture.weights)
@@ -68,11 +68,11 @@ def test_the_learning_of_a_mixture_is_told_in_iterations():
     }
     history = SimpleNamespace(columns=lambda: columns, best=1, stopped_because="patience")
     assert _learning(history, final={}) == {
-        "iterations": 20,
-        "best after iterations": 10,
-        "train log-likelihood": -2.0,
-        "valid log-likelihood": -2.4,
-        "stopped because": "patience",
+        "n_iterations": 20,
+        "best_iteration": 10,
+        "train_log_likelihood": -2.0,
+        "valid_log_likelihood": -2.4,
+        "stopped_because": "patience",
         "seconds": 0.3,
     }
 

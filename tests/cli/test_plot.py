@@ -126,7 +126,10 @@ def test_learning_curves_and_components(run, model, mixture, tmp_path):
     ("arguments", "words"),
     [
         (["curve"], "holds no history"),
-        (["vtree", "--given", "X3=1"], "--given goes with marginals and dependencies"),
+        (
+            ["vtree", "--given", "X3=1"],
+            "--given goes with marginals, dependencies, posterior, correlations, not",
+        ),
         (["marginals", "--row", "X1=1"], "--row goes with circuit"),
         (["circuit", "--row", "rows.csv"], "rows.csv"),
         (["marginals", "--given", "X9=1"], "X9"),

@@ -47,7 +47,7 @@ def test_a_classifier_predicts_its_column(run, survey, tmp_path):
     right = [row["smoker"] for row in rows] == np.array(
         [line.split(",")[1] for line in make_lines()[1:]]
     )
-    assert np.mean(right) == pytest.approx(report["scores"]["train"]["accuracy"])
+    assert np.mean(right) == pytest.approx(report["accuracy"]["train"])
     assert f"accuracy {np.mean(right):.4f}" in err
 
     new, found = tmp_path / "new.csv", tmp_path / "found.csv"
@@ -58,7 +58,7 @@ def test_a_classifier_predicts_its_column(run, survey, tmp_path):
     assert chances == pytest.approx(wanted[:, 1].tolist())
     code, out, _ = run("predict", path, new, "--json")
     assert code == 0
-    assert json.loads(out)["predictions"]["P(smoker=yes)"] == pytest.approx(chances)
+    assert json.loads(out)["columns"]["P(smoker=yes)"] == pytest.approx(chances)
 
 
 def test_a_classifier_has_options_of_its_own(run, survey, tmp_path):
@@ -86,7 +86,7 @@ def test_what_a_classifier_cannot_do_is_said(run, survey, model, table, tmp_path
     for arguments, words in (
         (("fit", survey, "--target", "smokr", "-o", path), "Did you mean 'smoker'"),
         (("fit", survey, "--target", "smoker", "--valid", survey, "-o", path), "--valid"),
-        (("fit", survey, "--target", "smoker", "--components", "x", "-o", path), "--components"),
+        (("fit", survey, "--target", "smoker", "--components", "x", "-o", path), "n_components"),
         (("fit", survey, "--target", "smoker", "--method", "magic", "-o", path), "method must be"),
         (
             ("fit", survey, "--target", "smoker", "--set", "n_fold=3", "-o", path),

@@ -60,8 +60,9 @@ def test_json(run, model, tmp_path):
     code, out, err = run("sample", model, "-n", 2, "--json")
     assert (code, err) == (0, "")
     report = json.loads(out)
-    assert report["names"] == list(NAMES)
-    assert report["rows"] == sample(load(model).circuit_, 2, random_state=0).tolist()
+    assert list(report["columns"]) == list(NAMES)
+    rows = np.column_stack(list(report["columns"].values()))
+    assert np.array_equal(rows, sample(load(model).circuit_, 2, random_state=0))
     path = tmp_path / "rows.csv"
     report = json.loads(run("sample", model, "-n", 2, "-o", path, "--json")[1])
     assert report == {"n_rows": 2, "seed": 0, "output": str(path)}
@@ -112,10 +113,3 @@ def test_a_failed_write_leaves_the_old_file(run, model, tmp_path, monkeypatch):
     assert run("sample", model, "-o", path)[0] == 2
     assert path.read_text() == "old\n"
     assert [file.name for file in tmp_path.iterdir()] == ["rows.csv"]
-
-
-def test_help_has_an_example(run):
-    code, out, err = run("sample", "--help")
-    assert (code, err) == (0, "")
-    assert "Examples: strudel sample" in " ".join(out.split())
-    assert "--json" in out

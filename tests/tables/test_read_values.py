@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from strudel.cli.predict import scores_of
+from strudel.models.classifier import class_scores
 from strudel.tables import TableEncoder
 
 
@@ -38,8 +38,8 @@ def test_numbers_that_were_read_as_categories():
 
 def test_classes_that_were_read_as_numbers():
     chances = np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0]])
-    assert scores_of(np.array(["1", "2", "L"]), chances, pd.Series([1, 2.0]))["accuracy"] == 1.0
-    assert scores_of(np.array(["1", "2", "L"]), chances, pd.Series([1, 7]))["accuracy"] == 0.5
+    assert class_scores(np.array(["1", "2", "L"]), chances, [1, 2.0])["accuracy"] == 1.0
+    assert class_scores(np.array(["1", "2", "L"]), chances, [1, 7])["accuracy"] == 0.5
 
 
 def known(**values):

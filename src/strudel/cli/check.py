@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from strudel.cli import files
-from strudel.cli.console import InputError, JsonOption, say, tell, warnings_as_notes
-from strudel.cli.plot import check_picture, draw
+from strudel.cli.console import InputError, JsonOption, option, say, tell, warnings_as_notes
+from strudel.cli.plot import draw
 
 
 def check(
     model: files.ModelArgument,
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[DATA]",
-            help="A table, a dataset (its test rows), NAME:train or NAME:valid, or - for stdin; "
-            "by default what the model file says of the rows that it was learned from.",
-            autocompletion=files.complete_data,
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Show at most this many pairs.")] = 15,
-    picture: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel="Output",
-            help="Also draw all pairs, model against rows, to a .png, .svg or .pdf file.",
-        ),
-    ] = None,
-    force: files.ForceOption = False,
+    data: str | None = typer.Argument(
+        None,
+        metavar="[DATA]",
+        help="A table, a dataset (its test rows), NAME:train or NAME:valid, or - for stdin; by "
+        "default what the model file says of the rows that it was learned from.",
+        autocompletion=files.complete_data,
+    ),
+    top: int = option("Show at most this many pairs.", min=1, default=15),
+    picture: Path | None = option(
+        "Also draw all pairs, model against rows, to a .png, .svg or .pdf file.",
+        rich_help_panel="Output",
+    ),
     as_json: JsonOption = False,
 ) -> None:
     """Compare a model with rows, and say where they disagree.
@@ -42,40 +35,28 @@ def check(
     dependence the rows show and the model has lost are told in a sentence each.
     """
     from strudel import queries
+    from strudel.plotting.canvas import ENDINGS
 
-    if picture is not None:
-        check_picture(picture, "a picture", "--picture")
-        files.check_output(picture, "the picture", (model, data), picture.suffix)
+    files.check_output(picture, "a picture", ENDINGS, model, data, said="--picture")
     with warnings_as_notes(data or ""):
-        if data is None:
-            held = files.read_file(model, force)
+        if data is not None:
+            checked = queries.check(files.read_model(model), files.read_rows(data))
+        else:
+            held = files.read_any(model)
             if not hasattr(held, "check"):
                 raise InputError(
                     f"{str(model)!r} holds a {type(held).__name__}: give DATA as well."
                 )
-            found = held.check()
-        else:
-            found = queries.check(files.read_model(model, force), files.read_rows(data))
+            checked = held.check()
         if picture is not None:
-            draw(lambda ax: found.plot(ax=ax), picture, (7.0, 6.0), model.name)
-    sentences = found.sentences()
-    lines = [
-        {
-            "a": pair.column_a,
-            "b": pair.column_b,
-            "z": pair.z,
-            "in the rows": pair.mutual_information_rows,
-            "in the model": pair.mutual_information_model,
-            "worst share": pair.worst,
-        }
-        for pair in found.pairs()[:top]
-    ]
-    more = {"n_pairs_of_table": found.n_pairs_of_table, "lost_pairs": list(sentences)}
-    report = {"rows": found.n_rows, "pairs of columns": len(found.pair_first)}
-    report["lost"] = len(sentences)
+            draw(lambda ax: checked.plot(ax=ax), picture, (7.0, 6.0), model.name)
+    lost = list(checked.sentences())
+    report = {"rows": checked.n_rows, "pairs_of_columns": len(checked.pair_first)}
     pictures = {} if picture is None else {"picture": picture}
-    tell(report | pictures | {"pairs": lines}, as_json, more=more)
-    for sentence in () if as_json else sentences[:top]:
+    lines = [pair._asdict() for pair in checked.pairs()[:top]]
+    more = {"n_pairs_of_table": checked.n_pairs_of_table, "lost_pairs": lost}
+    tell({**report, "lost": len(lost), **pictures, "pairs": lines}, as_json, more)
+    for sentence in () if as_json else lost[:top]:
         say(f"lost: {sentence}")
-    if len(sentences) > top and not as_json:
-        say(f"lost: {len(sentences) - top} more; --top shows more of them")
+    if len(lost) > top and not as_json:
+        say(f"lost: {len(lost) - top} more; --top shows more of them")

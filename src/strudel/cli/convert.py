@@ -7,21 +7,18 @@ from typing import Annotated
 
 import typer
 
-from strudel.cli.console import InputError, JsonOption, tell, warnings_as_notes
-from strudel.cli.files import ForceOption, check_output, is_of_others, read_any
+from strudel.cli import files
+from strudel.cli.console import InputError, JsonOption, option, tell, warnings_as_notes
 
 
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="The file to read.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
-    vtree: Annotated[
-        Path | None, typer.Option(help="A .vtree file for IN to follow; an .sdd file may need it.")
-    ] = None,
-    normalize: Annotated[
-        bool,
-        typer.Option("--normalize", help="Normalize parameters that do not add up to one."),
-    ] = False,
-    force: ForceOption = False,
+    vtree: Path | None = option("A .vtree file for IN to follow; an .sdd file may need it."),
+    normalize: bool = option(
+        "Normalize parameters that do not add up to one.", None, "--normalize", default=False
+    ),
+    force: bool = option("Read a model file that was changed after it was saved.", default=False),
     as_json: JsonOption = False,
 ) -> None:
     """Convert a model from one format to another, by the extensions of the files.
@@ -35,18 +32,16 @@ def convert(
     from strudel.circuits.circuit import Circuit
     from strudel.io.read_write import as_kind, format_of, is_model
 
-    if not source.exists():
-        raise InputError(f"there is no file {str(source)!r}.")
-    if not is_of_others(source) and (vtree is not None or normalize):
+    if not files.is_of_others(source) and (vtree is not None or normalize):
         raise InputError("a .strudel file needs neither --vtree nor --normalize.")
     is_ours = target.suffix == ".strudel"
     kind = Circuit if is_ours else format_of(target).holds
-    check_output(target, "the result", (source, vtree), target.suffix)
+    files.check_output(target, "the result", (target.suffix,), source, vtree)
     with warnings_as_notes():  # such as parameters that were normalised
-        model = read_any(source, force, vtree=vtree, normalize=normalize)
-        result, how = model, ""
-        if not (is_ours and is_model(model)):
-            result, how = as_kind(model, kind)
+        options = {"vtree": vtree, "normalize": normalize} if files.is_of_others(source) else {}
+        model = files.read_any(source, force, **options)
+        is_kept = is_ours and is_model(model)
+        result, how = (model, "") if is_kept else as_kind(model, kind)
         (save if is_ours else write)(result, target)
     report = {"read": model, "written": result, "how": how, "output": target}
-    tell({name: str(one) for name, one in report.items() if one}, as_json, f"{source} -> {target}")
+    tell({name: str(one) for name, one in report.items() if one}, as_json)

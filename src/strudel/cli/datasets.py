@@ -21,5 +21,4 @@ def datasets(as_json: JsonOption = False) -> None:
     rows = [(name, *size, place_of(name)) for name, size in sizes.items()]
     tell({"datasets": [dict(zip(names, row, strict=True)) for row in rows]}, as_json)
     if not as_json:
-        say("\nTry:  strudel fit digits")
-        say(f"      strudel fit {EXAMPLE}   (categories, numbers, dates and gaps)")
+        say(f"\nTry:  strudel fit digits, or strudel fit {EXAMPLE} (categories, numbers, dates)")

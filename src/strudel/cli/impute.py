@@ -1,42 +1,27 @@
-"""`strudel impute`: a table with its gaps filled."""
+"""`strudel impute`: a table with its missing values filled."""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated, Any
-
-import typer
+from pathlib import Path
 
 from strudel.cli import files
-from strudel.cli.console import JsonOption, note, print_json, warnings_as_notes
-
-
-class Strategy(StrEnum):
-    """What to fill in."""
-
-    auto = "auto"
-    map = "map"
-    mean = "mean"
-    sample = "sample"
+from strudel.cli.console import JsonOption, option, warnings_as_notes
 
 
 def impute(
     model: files.ModelArgument,
     data: files.DataArgument,
-    output: files.RowsOutput = None,
-    strategy: Annotated[
-        Strategy,
-        typer.Option(
-            help="The mean of numbers and the most probable value of all else; the values that are "
-            "most probable together; the mean of each, of 0/1 columns also; or a draw."
-        ),
-    ] = Strategy.auto,
-    fill_structural: Annotated[
-        bool,
-        typer.Option("--fill-structural", help="Also fill values that are missing by rule."),
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Makes draws repeatable.", min=0)] = 0,
-    force: files.ForceOption = False,
+    output: Path | None = files.ROWS,
+    strategy: str = option(
+        "auto, the mean of numbers and the most probable value of all else; map, the values that "
+        "are most probable together; mean, also of 0/1 columns; or sample, a draw.",
+        "NAME",
+        default="auto",
+    ),
+    fill_structural: bool = option(
+        "Also fill values that are missing by rule.", None, "--fill-structural", default=False
+    ),
+    seed: int = option("Makes draws repeatable.", min=0, default=0),
     as_json: JsonOption = False,
 ) -> None:
     """Fill the gaps of a table; known values, and columns that the model does not know, stay.
@@ -47,13 +32,13 @@ def impute(
     """
     from strudel import StrudelImputer
 
-    files.check_table_output(output, "the rows", model, data)
-    held, rows = files.read_file(model, force), files.read_rows(data)
+    files.check_output(output, "a table", files.TABLES, model, data)
+    held, rows = files.read_any(model), files.read_rows(data)
     names, has_names = files.columns_of(held).names, files.has_names(rows)
     if not has_names and len(rows.columns) == len(names) - 1 and hasattr(held, "classes_"):
         rows[len(rows.columns)] = None  # the class, of which nothing is known
     imputer = StrudelImputer(
-        held, strategy=strategy.value, fill_structural=fill_structural, random_state=seed
+        held, strategy=strategy, fill_structural=fill_structural, random_state=seed
     )
     with warnings_as_notes(data):
         filled = files.as_frame(imputer.fit_transform(rows), rows.columns)
@@ -64,10 +49,5 @@ def impute(
             filled[name] = cells.astype(object).where(cells.notna(), filled[name])
     if not has_names:
         filled.columns = list(names)
-    report: dict[str, Any] = {"n_rows": len(rows), "n_filled": n_filled, "output": output}
-    if output is not None or not as_json:
-        files.write_rows(output, filled)
-    if as_json:
-        print_json(report | ({} if output is not None else {"columns": files.cells_of(filled)}))
-    elif output is not None:
-        note(f"filled {n_filled:,} gaps in {len(rows):,} rows and wrote them to {output}")
+    said = f"filled {n_filled:,} gaps in {len(rows):,} rows and wrote them"
+    files.give_rows(filled, output, as_json, {"n_rows": len(rows), "n_filled": n_filled}, said)

@@ -5,16 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from strudel.cli.console import JsonOption, tell
-from strudel.cli.files import ForceOption, ModelArgument, read_held
-
-CHOSEN = {
-    "n_splits": "splits of the structure",
-    "n_components": "components of one run",
-    "n_runs": "runs averaged",
-}
+from strudel.cli.files import ModelArgument, is_of_others, read_held
 
 
-def info(model: ModelArgument, force: ForceOption = False, as_json: JsonOption = False) -> None:
+def info(model: ModelArgument, as_json: JsonOption = False) -> None:
     """Show what a model is and how it was learned.
 
     Edges are counted as the paper does, where a leaf is a sum over its possible values. Whether
@@ -25,85 +19,78 @@ def info(model: ModelArgument, force: ForceOption = False, as_json: JsonOption =
     from strudel.io.model_file import read_provenance
     from strudel.queries.given import circuit_of
 
-    held = read_held(model, force)
-    provenance = read_provenance(model, verify=not force)
+    held = read_held(model)
+    provenance = {} if is_of_others(model) else read_provenance(model)
     circuit = circuit_of(held.model)
     columns, k = circuit.columns, circuit.n_components
+    why_not = why_no_deterministic_components(circuit)
     # A circuit over columns that follows its vtree has these, and no other can be made.
-    reasons = dict.fromkeys(("smooth", "decomposable", "structured decomposable"))
-    reasons["deterministic"] = why_no_deterministic_components(circuit)
+    properties = dict.fromkeys(("smooth", "decomposable", "structured_decomposable"), "yes")
+    properties["deterministic"] = "yes" if why_not is None else f"no: {why_not}"
     if k > 1:
-        reasons["deterministic as a whole"] = f"a row can come from any of the {k} components"
-    tell(
-        {
-            "model": model,
-            "kind": held.kind,
-            "size": {
-                "variables" if columns.are_bits else "columns": len(columns),
-                "nodes": circuit.n_nodes,
-                "edges": circuit.size,
-                "parameters": circuit.n_parameters,
-                "vtree depth": circuit.vtree.depth,
-            },
-            "columns": [
-                {"name": one.name, "kind": one.kind, "values": ", ".join(one.shown.labels)}
-                for one in columns
-                if not columns.are_bits
-            ],
-            "mixture": _mixture(circuit, held.chosen) if k > 1 else {},
-            "properties": {
-                name: "yes" if why is None else f"no: {why}" for name, why in reasons.items()
-            },
-            "learning": _learning(held.history, provenance.get("log_likelihood") or {}),
-            "provenance": {name: _said(one) for name, one in provenance.items() if one is not None},
-        },
-        as_json,
-        more={"chosen": held.chosen},
-    )
+        why_not = f"a row can come from any of the {k} components"
+        properties["deterministic_as_a_whole"] = f"no: {why_not}"
+    report = {
+        "model": model,
+        "kind": held.kind,
+        "size": sizes_of(circuit) | {"vtree_depth": circuit.vtree.depth},
+        "columns": [
+            {"name": one.name, "kind": one.kind, "values": ", ".join(one.shown.labels)}
+            for one in columns
+            if not columns.are_bits
+        ],
+        "mixture": _mixture(circuit) if k > 1 else {},
+        "chosen": held.chosen,
+        "properties": properties,
+        "learning": _learning(held.history, provenance.get("log_likelihood") or {}),
+        "provenance": {name: one for name, one in provenance.items() if one is not None},
+    }
+    tell(report, as_json)
 
 
-def _mixture(circuit: Any, chosen: dict[str, Any]) -> dict[str, Any]:
+def sizes_of(circuit: Any) -> dict[str, int]:
+    """How large a circuit is."""
+    return {
+        "n_columns": len(circuit.columns),
+        "n_components": circuit.n_components,
+        "n_nodes": circuit.n_nodes,
+        "n_edges": circuit.size,
+        "n_parameters": circuit.n_parameters,
+    }
+
+
+def _mixture(circuit: Any) -> dict[str, float]:
+    """How evenly the components share the rows."""
     import numpy as np
 
     log_weight = circuit.log_weight[circuit.log_weight > -np.inf]
     weights = np.exp(log_weight)
-    facts = {
-        "components": circuit.n_components,
-        # All, if they weigh the same.
-        "effective components": float(np.exp(-weights @ log_weight)),
-        "largest weight": float(weights.max()),
-        "smallest weight": float(np.exp(circuit.log_weight.min())),
+    return {
+        "effective_components": float(np.exp(-weights @ log_weight)),  # all, if they weigh the same
+        "largest_weight": float(weights.max()),
+        "smallest_weight": float(np.exp(circuit.log_weight.min())),
     }
-    return facts | {words: chosen[name] for name, words in CHOSEN.items() if name in chosen}
 
 
-def _learning(history: Any, final: dict[str, float]) -> dict[str, Any]:
-    """The end of the learning in a few numbers.
-
-    `final` are the log-likelihoods that `strudel fit` reported. If the table had gaps, those of the
-    history are of completed rows, and cannot be compared with them.
-    """
+def steps_of(history: Any) -> dict[str, Any]:
+    """How long the learning went on, and when it was best."""
     columns = {} if history is None else history.columns()
     step = "split" if "n_splits" in columns else "iteration"
     n_steps = columns.get(f"n_{step}s", ())
     if not len(n_steps):
         return {}
-    best, first = history.best, float(columns["valid"][0])
-    facts = {
-        f"{step}s": int(n_steps[-1]),
-        f"best after {step}s": int(n_steps[best]),
-        "train log-likelihood": final.get("train", float(columns["train"][best])),
-        "valid log-likelihood": final.get("valid", float(columns["valid"][best])),
-        "stopped because": history.stopped_because,
-        "seconds": float(columns["seconds"][-1]),
-    }
-    if n_steps[0] == 0 and facts["valid log-likelihood"] == columns["valid"][best]:
-        facts[f"valid before the first {step}"] = first
-    return facts
+    steps = {f"n_{step}s": int(n_steps[-1]), f"best_{step}": int(n_steps[history.best])}
+    return steps | {"stopped_because": history.stopped_because}
 
 
-def _said(fact: Any) -> Any:
-    """Groups of options in one line, everything as it was written."""
-    if isinstance(fact, dict):
-        return ", ".join(f"{key}={item}" for key, item in fact.items() if item is not None)
-    return fact if fact is None else str(fact)
+def _learning(history: Any, final: dict[str, float]) -> dict[str, Any]:
+    """The end of the learning in a few numbers.
+
+    `final` are the log-likelihoods that `strudel fit` reported. If the table had missing values,
+    those of the history are of completed rows, and cannot be compared with them.
+    """
+    steps = steps_of(history)
+    for part in ("train", "valid") if steps else ():
+        last = float(history.columns()[part][history.best])
+        steps[f"{part}_log_likelihood"] = final.get(part, last)
+    return steps | ({"seconds": float(history.columns()["seconds"][-1])} if steps else {})

@@ -2,89 +2,107 @@
 
 In:  a question, and what is given, for one row or for every row of a table.
 Out: one answer per row: facts and lines, the same on the screen and in JSON.
+
+A question is a function of a model; what it takes besides is what the command takes as options.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from textwrap import fill
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import typer
 
 from strudel import queries
-from strudel._names import did_you_mean
 from strudel.cli import files
 from strudel.cli.console import (
     InputError,
     JsonOption,
-    keyed,
     note,
     option,
     print_json,
     say,
-    show_facts,
-    show_table,
+    tell,
     warnings_as_notes,
 )
+from strudel.cli.files import columns_of
 
 SHOWN_LINES = 20  # of one answer
 SHOWN_ROWS = 5  # answers
-SHOWN_VALUES = 8  # of a state in one line
+SHOWN_VALUES = 8  # of a state in a line
 
 Line: TypeAlias = dict[str, Any]
+Names: TypeAlias = Sequence[str] | None  # of columns; all by default
+Seconds: TypeAlias = float | None
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Facts, and lines under the same headers."""
+class Answer(NamedTuple):
+    """Facts, and lists of lines under the same headers."""
 
-    facts: Line
-    tables: dict[str, list[Line]] = field(default_factory=dict)
-    by: Callable[[Line], float] | None = None  # which lines of a long table come first
-    known: Set[str] = frozenset()  # columns that are left out on the screen
-    more: Line = field(default_factory=dict)  # for JSON
-    frame: Any = None  # for a file
+    report: Line
+    by: Callable[[Line], float] | None = None  # which lines of a long list come first
+    more: Line | None = None  # for JSON
 
 
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """What was typed, checked against the model, for one row of what is given."""
+def marginal_probabilities(model: Any, given: Any = None, variables: Names = None) -> Answer:
+    """The probability of each value of a column; of 1, where columns are 0 and 1."""
+    now, before = _chances(model, given), _chances(model, None)
+    lines: list[Line] = []
+    for name in variables or now:
+        for value, p in now[name].items():
+            if value == "0" and columns_of(model).are_bits:
+                continue
+            line: Line = {"column": name, "value": value, "probability": p}
+            if given is not None:
+                line["without_evidence"] = old = before[name].get(value, math.nan)
+                line["change"] = p - old
+            lines.append(line)
+    by = "probability" if given is None else "change"
+    # What is known comes last.
+    return Answer(
+        {"probabilities": lines},
+        lambda line: -abs(line[by]) * (0.0 < line["probability"] < 1.0),
+    )
 
-    model: Any
-    columns: Any  # of the model
-    given: Any  # text or values of one row; None for nothing
-    texts: list[str]  # behind the question
-    options: Mapping[str, Any]
 
-    @property
-    def names(self) -> list[str]:
-        """The columns in question, all by default."""
-        return self.options["--variables"] or list(self.columns.names)
+def most_probable_state(
+    model: Any, given: Any = None, k: int = 1, max_seconds: Seconds = None
+) -> Answer:
+    """The most probable values of all columns that are not given."""
+    states, log_p = queries.most_probable_state(model, given, k, max_seconds=max_seconds)
+    rows = files.rows_of(states, columns_of(model).names)
+    both = zip(rows, np.atleast_1d(log_p).tolist(), strict=True)  # there may be fewer than k
+    return _states(model, given, [pair for pair in both if pair[1] > -math.inf])
 
-    def marginals(self, given: Any) -> dict[str, dict[str, float]]:
-        """The probability of every value of every column, by how it is written."""
-        chances = queries.marginal_probabilities(self.model, given)
-        if self.columns.are_bits:
-            ones = zip(self.columns.names, chances.tolist(), strict=True)
-            return {name: {"0": 1.0 - one, "1": one} for name, one in ones}
-        return {
-            name: {_word(value): p for value, p in of_column.items()}
-            for name, of_column in chances.items()
-        }
 
-    def known(self, marginals: Mapping[str, Mapping[str, float]]) -> set[str]:
-        """The columns of which the value is given, or follows."""
-        is_given = self.given is not None
-        return {name for name, chances in marginals.items() if is_given and 1.0 in chances.values()}
+def marginal_map(
+    model: Any, given: Any = None, *, variables: Names, k: int = 1, max_seconds: Seconds = None
+) -> Answer:
+    """The most probable values of --variables, the rest summed out.
 
-    def log_given(self) -> float:
-        """The log-probability of what is given; of numbers, that of their cells."""
-        return float(queries.log_marginal(self.model, self.given, density=False)[0])
+    With -k 5 the five most probable profiles.
+    """
+    best = queries.marginal_map(model, variables, given, k, max_seconds=max_seconds)
+    every = best if isinstance(best, list) else [best]
+    bounds: Line = {"proven_to_be_the_best": every[0].is_optimal}
+    if not every[0].is_optimal:
+        bounds["no_state_is_above"] = every[0].upper_bound
+    return _states(model, given, [(one.state, one.log_probability) for one in every], bounds)
+
+
+def _chances(model: Any, given: Any) -> dict[str, dict[str, float]]:
+    """The probability of every value of every column, by how it is written."""
+    chances, columns = queries.marginal_probabilities(model, given), columns_of(model)
+    if columns.are_bits:
+        ones = zip(columns.names, chances.tolist(), strict=True)
+        return {name: {"0": 1.0 - p, "1": p} for name, p in ones}
+    return {name: {_word(v): p for v, p in of_one.items()} for name, of_one in chances.items()}
 
 
 def _word(value: Any) -> str:
@@ -92,467 +110,315 @@ def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(files.as_plain(value))
 
 
-# Values
-
-
-def marginal(asked: Asked) -> Answer:
-    """How probable each value is, and was before the evidence; of 0/1 variables, that of 1."""
-    now, before = asked.marginals(asked.given), asked.marginals(None)
-    lines: list[Line] = []
-    for name in asked.names:
-        for value, p in now[name].items():
-            line: Line = {"column": name, "value": value, "probability": p}
-            if asked.columns.are_bits:
-                line = {"variable": name, "probability of 1": p}
-            if asked.given is not None:
-                line["without evidence"] = old = before[name].get(value, math.nan)
-                line["change"] = p - old
-            if value == "1" or not asked.columns.are_bits:
-                lines.append(line)
-    by = "change" if asked.given is not None else [*lines[0]][-1]
-    return Answer({}, {"probabilities": lines}, lambda line: -abs(line[by]), asked.known(now))
-
-
-def most_probable(asked: Asked) -> Answer:
-    """The k most probable completions."""
-    k, max_seconds = asked.options["-k"] or 1, asked.options["--max-seconds"]
-    states, log_p = queries.most_probable_state(
-        asked.model, asked.given, k, max_seconds=max_seconds
-    )
-    if isinstance(states, np.ndarray):
-        states = np.atleast_2d(states)
-    cells = files.cells_of(files.as_frame(states, asked.columns.names))
-    rows = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
-    logs = np.atleast_1d(log_p).tolist()  # there may be fewer than k
-    return _states(asked, [pair for pair in zip(rows, logs, strict=True) if pair[1] > -math.inf])
-
-
-def marginal_map(asked: Asked) -> Answer:
-    """The most probable values of some columns, with bounds; with k, also those that follow."""
-    k, max_seconds = asked.options["-k"] or 1, asked.options["--max-seconds"]
-    best = queries.marginal_map(asked.model, asked.names, asked.given, k, max_seconds=max_seconds)
-    every = best if isinstance(best, list) else [best]
-    bounds: Line = {"proven to be the best": every[0].is_optimal}
-    if not every[0].is_optimal:
-        bounds["no state is above"] = every[0].upper_bound
-    return _states(asked, [(state.state, state.log_probability) for state in every], bounds)
-
-
-def _states(asked: Asked, found: list[tuple[Line, float]], bounds: Line | None = None) -> Answer:
-    """The values of the best state, the least expected first, and in what the others differ."""
-    log_given, marginals = asked.log_given(), asked.marginals(asked.given)
-    states = [state if asked.columns.are_bits else _cells(asked, state) for state, _ in found]
+def _states(
+    model: Any, given: Any, best: list[tuple[Line, float]], bounds: Line | None = None
+) -> Answer:
+    """The values of the best state, the least expected first, and in what others differ from it."""
+    chances, states = _chances(model, given), [state for state, _ in best]
+    log_given = float(queries.log_marginal(model, given, density=False)[0])
+    if not columns_of(model).are_bits:  # of a number, its cell
+        cells = [_chances(model, state) for state in states]
+        states = [{name: max(of[name], key=of[name].get) for name in states[0]} for of in cells]  # type: ignore[arg-type]
     facts = [
-        {"log-probability": log_p, "probability given evidence": math.exp(log_p - log_given)}
-        for _, log_p in found
+        {"log_probability": log_p, "probability_given_evidence": math.exp(log_p - log_given)}
+        for _, log_p in best
     ]
-    alone = "probability of value alone"
-    values: list[Line] = [
-        {"column": name, "value": value, alone: marginals[name][str(value)]}
+    values = [
+        {"column": name, "value": value, "probability_of_value_alone": chances[name][str(value)]}
         for name, value in states[0].items()
     ]
-    others = [
-        {"state": i + 1} | facts[i] | {"unlike state 1": _differences(states[i], states[0])}
-        for i in range(1, len(states))
+    differ = [name for name in states[0] if any(one[name] != states[0][name] for one in states)]
+    lines = [
+        {"state": place + 1} | fact | {name: state[name] for name in differ[:SHOWN_VALUES]}
+        for place, (state, fact) in enumerate(zip(states, facts, strict=True))
     ]
     return Answer(
-        facts[0] | (bounds or {}),
-        {"values": values} | ({"others": others} if others else {}),
-        lambda line: line[alone],
-        asked.known(marginals),
+        {**facts[0], **(bounds or {}), "values": values, "differences": lines if differ else []},
+        lambda line: line["probability_of_value_alone"],
         {"states": [{"state": state} | fact for state, fact in zip(states, facts, strict=True)]},
     )
 
 
-def _cells(asked: Asked, state: Line) -> Line:
-    """The values of a state as people say them: of a number, its cell."""
-    chances = asked.marginals(state)
-    return {name: max(chances[name], key=chances[name].__getitem__) for name in state}
-
-
-def _differences(state: Line, other: Line) -> str:
-    """The values that another state does not have."""
-    differ = [
-        f"{name} {value}" if str(value)[0] in "<>[" else f"{name}={value}"
-        for name, value in state.items()
-        if value != other[name]
-    ]
-    rest = f" and {len(differ) - SHOWN_VALUES} more" if len(differ) > SHOWN_VALUES else ""
-    return ", ".join(differ[:SHOWN_VALUES]) + rest
-
-
-# Single numbers
-
-
-def evidence(asked: Asked) -> Answer:
+def log_marginal(model: Any, given: Any = None) -> Answer:
     """The probability of what is given."""
-    return _probability(asked.log_given())
+    return _probability(queries.log_marginal(model, given, density=False)[0])
 
 
-def event(asked: Asked) -> Answer:
-    """The probability of an event."""
-    said = files.read_formula(asked.texts[0])
-    return _probability(queries.probability(asked.model, said, asked.given, log=True))
+def probability(model: Any, given: Any = None, *, text: str) -> Answer:
+    """How probable an EVENT is, as in "a & ~(b | c)" or "at_least(2, a, b, c)".
+
+    It may also be a .cnf, .dnf, .nnf or .sdd file.
+    """
+    event = files.read_text(text)
+    return _probability(queries.probability(model, event, given, log=True))
 
 
 def _probability(log_p: Any) -> Answer:
-    return Answer({"probability": math.exp(log_p), "log-probability": float(log_p)})
+    return Answer({"probability": math.exp(log_p), "log_probability": float(log_p)})
 
 
-def entropy(asked: Asked) -> Answer:
-    """The entropy of all variables."""
-    return _nats(queries.entropy(asked.model, asked.given))
+def entropy(model: Any, given: Any = None) -> Answer:
+    """How uncertain all variables are together."""
+    return _nats(queries.entropy(model, given))
 
 
-def information(asked: Asked) -> Answer:
-    """The mutual information of two sets of columns, perhaps beyond others."""
-    a, b, beyond = (asked.options[name] for name in ("--a", "--b", "--beyond"))
-    return _nats(queries.mutual_information(asked.model, a, b, asked.given, beyond=beyond))
+def mutual_information(
+    model: Any, given: Any = None, *, a: Names, b: Names, beyond: Names = None
+) -> Answer:
+    """The mutual information of --a and --b."""
+    return _nats(queries.mutual_information(model, a, b, given, beyond=beyond))
 
 
 def _nats(value: Any) -> Answer:
     return Answer({"nats": float(value), "bits": float(value) / math.log(2.0)})
 
 
-# Columns of numbers, counts and pairs
-
-
-def posterior(asked: Asked) -> Answer:
-    """The mean, the standard deviation and quantiles of columns of numbers and dates."""
-    shares = {text: _share(text) for text in (asked.options["--at"] or "5%,50%,95%").split(",")}
-    numeric = [column.name for column in asked.columns if column.is_numeric]
+def posterior(
+    model: Any, given: Any = None, variables: Names = None, at: str = "5%,50%,95%"
+) -> Answer:
+    """Mean, deviation and quantiles of columns of numbers; quantiles --at some shares."""
+    shares = {text: _share(text) for text in at.split(",")}
+    numeric = [column.name for column in columns_of(model) if column.is_numeric]
+    if not numeric:
+        raise InputError("posterior is about columns of numbers, but the model has none.")
     lines = []
-    for name in asked.options["--variables"] or numeric:
-        if name not in numeric:
-            raise InputError(
-                f"posterior is about columns of numbers, but {name!r} has none: marginal gives the "
-                f"probabilities of its values. {did_you_mean(name, numeric) if numeric else ''}"
-            )
-        of_column = queries.posterior(asked.model, name, asked.given)
+    for name in variables or numeric:
+        of_column = queries.posterior(model, name, given)
         line = {"column": name, "mean": files.as_plain(of_column.mean)}
         line["deviation"] = of_column.variance**0.5
         quantiles = {text: files.as_plain(of_column.quantile(q)) for text, q in shares.items()}
         lines.append(line | quantiles)
-    if not lines:
-        raise InputError("posterior is about columns of numbers, but the model has none.")
-    return Answer({}, {"columns": lines})
+    return Answer({"columns": lines})
 
 
 def _share(text: str) -> float:
     share = math.nan
-    with contextlib.suppress(ValueError):
+    with suppress(ValueError):
         share = float(text.strip().removesuffix("%")) / (100.0 if "%" in text else 1.0)
     if not 0.0 < share < 1.0:
         raise InputError(f"--at must be between 0 and 1, as in 0.05,0.5, not {text!r}.")
     return share
 
 
-def count(asked: Asked) -> Answer:
-    """How many of some variables are 1."""
-    p = queries.count_distribution(asked.model, asked.options["--variables"], asked.given)
-    at_least = np.cumsum(p[::-1])[::-1]
-    lines = [
-        {"ones": j, "probability": float(p[j]), "this many or more": float(at_least[j])}
-        for j in range(len(p))
-    ]
-    mean = float(p @ np.arange(len(p)))
-    return Answer({"mean": mean}, {"counts": lines}, lambda line: -line["probability"])
+def correlations(model: Any, given: Any = None, variables: Names = None) -> Answer:
+    """How strongly numbers rise and fall together."""
+    of_pairs = queries.correlations(model, given)
+    for name in set(variables or ()) - set(of_pairs.names):
+        raise InputError(
+            f"{name!r} has more than two values without an order, so it has no correlation: pairs "
+            "gives its mutual information with all others."
+        )
+    return _pairs(of_pairs.names, variables, {"correlation": of_pairs.values})
 
 
-def pairs(asked: Asked) -> Answer:
-    """All pairs of variables by covariance, or of columns by what they tell about each other."""
+def pairs(model: Any, given: Any = None, variables: Names = None) -> Answer:
+    """Which columns go together, by their mutual information."""
     from strudel.queries.column_pairs import column_pairs
 
-    names = asked.columns.names
-    if not asked.columns.are_bits:
-        of_pairs = column_pairs(asked.model, asked.given)
-        measures = {"mutual information": of_pairs.information}
-        measures["share of the smaller entropy"] = of_pairs.share
-        return _pairs(asked, names, measures, "mutual information")
-    both = queries.pair_probabilities(asked.model, asked.given)
-    covariance = queries.covariance(asked.model, asked.given)
-    deviation = np.sqrt(covariance.diagonal())
-    with np.errstate(invalid="ignore", divide="ignore"):  # a known variable has none
-        correlation = covariance / np.outer(deviation, deviation)
-    measures = {"probability of both": both, "covariance": covariance, "correlation": correlation}
-    return _pairs(asked, names, measures, "covariance")
+    of_pairs = column_pairs(model, given)
+    measures = {"mutual_information": of_pairs.information}
+    measures["share_of_the_smaller_entropy"] = of_pairs.share
+    return _pairs(of_pairs.names, variables, measures)
 
 
-def correlations(asked: Asked) -> Answer:
-    """Pearson's correlation of every two columns that have an order."""
-    of_pairs = queries.correlations(asked.model, asked.given)
-    for name in asked.options["--variables"] or ():
-        if name not in of_pairs.names:
-            raise InputError(
-                f"{name!r} has more than two values without an order, so it has no "
-                "correlation: pairs gives its mutual information with all others."
-            )
-    return _pairs(asked, of_pairs.names, {"correlation": of_pairs.values}, "correlation")
-
-
-def _pairs(asked: Asked, names: Sequence[str], measures: Line, by: str) -> Answer:
-    """Every two columns in question with their measures, the strongest first; NaN comes last."""
-    place = np.array([names.index(name) for name in asked.options["--variables"] or names])
+def _pairs(names: Sequence[str], asked: Sequence[str] | None, measures: Line) -> Answer:
+    """Every two columns in question, the strongest by the first measure first; NaN comes last."""
+    place = np.array([names.index(name) for name in asked or names])
     first, second = (place[side] for side in np.triu_indices(len(place), k=1))
-    order = np.argsort(-np.abs(measures[by][first, second]), kind="stable")
+    order = np.argsort(-np.abs(next(iter(measures.values()))[first, second]), kind="stable")
     lines = [
         {"a": names[i], "b": names[j]} | {name: float(m[i, j]) for name, m in measures.items()}
         for i, j in zip(first[order].tolist(), second[order].tolist(), strict=True)
     ]
-    return Answer({}, {"pairs": lines})
+    return Answer({"pairs": lines})
 
 
-# Rows, groups and components
+def count_distribution(model: Any, given: Any = None, variables: Names = None) -> Answer:
+    """How many of --variables, or of all, are 1."""
+    p = queries.count_distribution(model, variables, given)
+    at_least = np.cumsum(p[::-1])[::-1]
+    lines = [
+        {"ones": j, "probability": float(p[j]), "this_many_or_more": float(at_least[j])}
+        for j in range(len(p))
+    ]
+    mean = float(p @ np.arange(len(p)))
+    return Answer({"mean": mean, "counts": lines}, lambda line: -line["probability"])
 
 
-def surprise(asked: Asked) -> Answer:
-    """How unusual every row of a table is, and because of which column; the oddest first."""
-    table = files.read_rows(asked.texts[0])
-    with warnings_as_notes(asked.texts[0]):
-        unusual = queries.surprise(asked.model, table)
-    frame = files.as_frame(unusual.to_frame())
+def surprise(model: Any, given: Any = None, *, text: str, output: Path | None = None) -> Answer:
+    """How unusual the rows of a TABLE are, and because of which column."""
+    table = files.read_rows(text)
+    with warnings_as_notes(text):
+        unusual = queries.surprise(model, table, given)
+    frame = unusual.to_frame()
     if not files.has_names(table):
         table.columns = unusual.names
     cells, shares = files.cells_of(table), files.cells_of(frame)
     lines = []
     for row in np.argsort(unusual.percentile, kind="stable").tolist():
-        because = unusual.because[row]
-        line = {"row": row, "percentile": shares["percentile"][row], "because of": because}
-        line["which is"] = None if because is None else files.as_plain(cells[because][row])
-        line["its percentile"] = None if because is None else shares[f"{because}: percentile"][row]
+        line = {"row": row, "percentile": shares["percentile"][row]}
+        line["because_of"] = because = unusual.because[row]
+        line["which_is"] = because and files.as_plain(cells[because][row])
+        line["its_percentile"] = because and shares[f"{because}: percentile"][row]
         lines.append(line)
-    facts = {"percentile": "of the rows that the model draws, how many are less probable"}
-    frame.insert(0, "row", range(len(frame)))
-    return Answer(facts, {"rows": lines}, frame=frame)
+    if output is not None:
+        frame.insert(0, "row", range(len(frame)))
+        files.write_rows(output, frame)
+    said = "of the rows that the model draws, how many are less probable"
+    return Answer({"percentile": said, "rows": lines})
 
 
-def compare(asked: Asked) -> Answer:
-    """How two groups differ, as wholes and by column, those that differ most first."""
-    groups = queries.compare(asked.model, *asked.texts)
+def compare(model: Any, *, text: str, other: str | None = None) -> Answer:
+    """How the groups A and B differ, over all other columns."""
+    groups = queries.compare(model, text, other)
     lines = []
     for name, divergence, means in zip(
         groups.names, groups.column_divergence.tolist(), groups.means, strict=True
     ):
-        # The value whose probability differs most stands for all.
-        chances = groups.probabilities[name]
-        value = max(chances, key=lambda value: abs(chances[value][0] - chances[value][1]))
-        of, both = "1" if asked.columns.are_bits else _word(value), chances[value]
         if means[0] == means[0]:
-            of, both = "mean", tuple(map(files.as_plain, means))
-        line = {"column": name, "of": of, "in A": both[0], "in B": both[1]}
-        lines.append(line | {"divergence": divergence})
-    facts = {
-        "A": asked.texts[0],
-        "B": asked.texts[1] if len(asked.texts) > 1 else "everybody",
+            of, (a, b) = "mean", map(files.as_plain, means)
+        else:  # the value whose probability differs most stands for all; the last of two
+            chances = groups.probabilities[name]
+            values = [*chances][-1:] if len(chances) == 2 else [*chances]
+            value = max(values, key=lambda value: abs(chances[value][0] - chances[value][1]))
+            of, (a, b) = _word(value), chances[value]
+        lines.append({"column": name, "of": of, "in_A": a, "in_B": b, "divergence": divergence})
+    report = {
+        "A": text,
+        "B": other or "everybody",
         "divergence": groups.divergence,
-        "standard error": groups.standard_error,
-        "share of the largest possible": groups.divergence / math.log(2.0),
+        "standard_error": groups.standard_error,
+        "share_of_the_largest_possible": groups.divergence / math.log(2.0),
     }
-    return Answer(facts, {"columns": lines})
+    return Answer({**report, "columns": lines})
 
 
-def responsibilities(asked: Asked) -> Answer:
-    """How probable each component is to have made a row, and was before the evidence."""
-    before = queries.responsibilities(asked.model, {})[0].tolist()
-    lines = [{"component": c, "probability": p} for c, p in enumerate(before)]
-    if asked.given is not None:
-        now = queries.responsibilities(asked.model, asked.given)[0].tolist()
-        for line, p in zip(lines, now, strict=True):
-            line |= {"probability": p, "without evidence": line["probability"]}
-    return Answer({}, {"components": lines}, lambda line: -line["probability"])
+def responsibilities(model: Any, given: Any = None) -> Answer:
+    """How probable each component of a mixture is."""
+    before = queries.responsibilities(model, {})[0].tolist()
+    now = before if given is None else queries.responsibilities(model, given)[0].tolist()
+    lines = [{"component": c, "probability": p} for c, p in enumerate(now)]
+    if given is not None:
+        lines = [line | {"without_evidence": p} for line, p in zip(lines, before, strict=True)]
+    return Answer({"components": lines}, lambda line: -line["probability"])
 
 
-# The command
-
-
-class Question(NamedTuple):
-    """How an answer is found, what it takes and needs, and what comes behind it."""
-
-    answer: Callable[[Asked], Answer]
-    takes: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
-    text: str = "nothing more"
-    most: int = 0  # texts
-    has_given: bool = True
-
-
-MOST = ("-k", "--max-seconds")
-EVENT, TABLE = "an EVENT, as in 'smoker = yes & age > 60'", "a TABLE of rows to look at"
-GROUPS = "one or two groups, as in sex=f sex=m"
-QUESTIONS = {
-    "marginal": Question(marginal, ("--variables",)),
-    "map": Question(most_probable, MOST),
-    "mmap": Question(marginal_map, (*MOST, "--variables"), ("--variables",)),
-    "evidence": Question(evidence),
-    "probability": Question(event, text=EVENT, most=1),
-    "posterior": Question(posterior, ("--variables", "--at")),
-    "correlations": Question(correlations, ("--variables",)),
-    "pairs": Question(pairs, ("--variables",)),
-    "information": Question(information, ("--a", "--b", "--beyond"), ("--a", "--b")),
-    "entropy": Question(entropy),
-    "count": Question(count, ("--variables",)),
-    "surprise": Question(surprise, ("--output",), text=TABLE, most=1, has_given=False),
-    "compare": Question(compare, text=GROUPS, most=2, has_given=False),
-    "responsibilities": Question(responsibilities),
+QUESTIONS: dict[str, Callable[..., Answer]] = {
+    "marginal": marginal_probabilities,
+    "map": most_probable_state,
+    "mmap": marginal_map,
+    "evidence": log_marginal,
+    "probability": probability,
+    "posterior": posterior,
+    "correlations": correlations,
+    "pairs": pairs,
+    "information": mutual_information,
+    "entropy": entropy,
+    "count": count_distribution,
+    "surprise": surprise,
+    "compare": compare,
+    "responsibilities": responsibilities,
 }
-SAME = {  # as functions are called
-    "mean": "posterior",
-    "expectation": "posterior",
-    "quantile": "posterior",
-    "log_marginal": "evidence",
-    "count_distribution": "count",
-    "marginal_probabilities": "marginal",
-    "marginal_map": "mmap",
-    "most_probable_state": "map",
-    "mutual_information": "information",
+NEEDS = {
+    "probability": "an EVENT, as in 'smoker = yes & age > 60'",
+    "surprise": "a TABLE of rows to look at",
+    "compare": "one or two groups, as in sex=f sex=m",
 }
+SAME = {"mean": "posterior", "expectation": "posterior", "quantile": "posterior"}
+SAME |= {function.__name__: name for name, function in QUESTIONS.items()}
 
 
 def query(
+    typed: typer.Context,
     model: files.ModelArgument,
-    what: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="WHAT",
-            help="One of the questions above.",
-            autocompletion=files.complete_from(QUESTIONS),
-            show_default=False,
-        ),
-    ] = None,
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TEXT",
-            help="probability: an EVENT, such as 'x1 & ~x2'. surprise: a TABLE. compare: what is "
-            "known of the groups A and B, such as sex=f sex=m; B is everybody by default.",
-            show_default=False,
-        ),
-    ] = None,
-    given: files.GivenOption = None,
-    k: Annotated[int | None, option("map, mmap: how many states.", None, "-k", min=1)] = None,
-    variables: Annotated[str | None, option("Of these columns; mmap needs it.", "X,Y")] = None,
-    at: Annotated[
-        str | None, option("posterior: quantiles at these shares, as in 5%,50%.", "V,W")
-    ] = None,
-    a: Annotated[str | None, option("information: one set.", "X,Y")] = None,
-    b: Annotated[str | None, option("information: the other.", "X,Y")] = None,
-    beyond: Annotated[
-        str | None, option("information: beyond what these columns say.", "X,Y")
-    ] = None,
-    max_seconds: Annotated[
-        float | None, option("map, mmap: stop after so many seconds, with bounds.", min=0.0)
-    ] = None,
-    top: Annotated[
-        int | None, option(f"Show this many lines; {SHOWN_LINES} by default.", min=1)
-    ] = None,
-    show_all: Annotated[bool, option("Show all lines and rows.", None, "--all")] = False,
-    output: Annotated[
-        Path | None, option("surprise: write all rows to a table.", None, *files.OUTPUT)
-    ] = None,
-    force: files.ForceOption = False,
+    what: str | None = typer.Argument(
+        None,
+        metavar="WHAT",
+        help="One of the questions above.",
+        autocompletion=lambda: list(QUESTIONS),
+    ),
+    text: str | None = typer.Argument(
+        None,
+        metavar="TEXT",
+        help="probability: an EVENT, such as 'x1 & ~x2'. surprise: a TABLE. compare: what is known "
+        "of the group A, such as sex=f.",
+    ),
+    other: str | None = typer.Argument(
+        None, metavar="OTHER", help="compare: the group B, such as sex=m; everybody by default."
+    ),
+    given: str | None = files.GIVEN,
+    k: int | None = option("map, mmap: how many states.", None, "-k", min=1),
+    variables: str | None = option("Of these columns; mmap needs it.", "X,Y"),
+    at: str | None = option("posterior: quantiles at these shares, as in 5%,50%.", "V,W"),
+    a: str | None = option("information: one set.", "X,Y"),
+    b: str | None = option("information: the other.", "X,Y"),
+    beyond: str | None = option("information: beyond what these columns say.", "X,Y"),
+    max_seconds: Seconds = option("map, mmap: stop after so many seconds.", min=0.0),
+    top: int | None = option(f"Show this many lines; {SHOWN_LINES} by default.", min=1),
+    show_all: bool = option("Show all lines and rows.", None, "--all", default=False),
+    output: Path | None = option("surprise: write all rows to a table.", None, *files.OUTPUT),
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question exactly.
 
     \b
-    marginal          the probability of each value of a column; of 1, where columns are 0 and 1
-    map               the most probable values of all columns that are not given
-    mmap              the most probable values of --variables, the rest summed out; with -k 5 the
-                      five most probable profiles
-    evidence          the probability of what is given
-    probability       how probable an EVENT is, as in "a & ~(b | c)" or "at_least(2, a, b, c)",
-                      or in a .cnf, .dnf, .nnf or .sdd file
-    posterior         mean, deviation and quantiles of the columns of numbers, or of --variables;
-                      quantiles --at some shares
-    correlations      how strongly numbers rise and fall together
-    pairs             which variables go together, or which columns of a table
-    information       the mutual information of --a and --b
-    entropy           how uncertain all variables are together
-    count             how many of --variables, or of all, are 1
-    surprise          how unusual the rows of a TABLE are, and because of which column
-    compare           how the groups A and B differ, over all other columns
-    responsibilities  how probable each component of a mixture is
+    QUESTIONS
 
     All answers are given --given; a table asks once for each of its rows. Long answers start with
     what is most probable, most changed or least expected.
     """  # noqa: D301
     if what is None:
         raise InputError(f"say WHAT to ask: {', '.join(QUESTIONS)}. --help says what each means.")
-    what, texts = files.read_meant(SAME.get(what, what), QUESTIONS), texts or []
-    options: dict[str, Any] = {
-        "-k": k,
-        "--variables": variables,
-        "--at": at,
-        "--a": a,
-        "--b": b,
-        "--beyond": beyond,
-        "--max-seconds": max_seconds,
-        "--output": output,
-        "--given": given,
-    }
-    _check_options(what, options, texts)
-    files.check_table_output(output, "the rows", model, *texts)
-    held = files.read_model(model, force)
-    for name in ("--variables", "--a", "--b", "--beyond"):
-        options[name] = files.read_names(held, options[name], name)
-    if what == "compare":
-        texts = [files.read_said(held, text, "AB"[i]) for i, text in enumerate(texts)]
+    what = files.read_meant(SAME.get(what, what), QUESTIONS)
+    options = _checked(what, typed.params)
+    files.check_output(output, "a table", files.TABLES, model, text)
+    held = files.read_model(model)
+    for name in {"variables", "a", "b", "beyond"} & options.keys():
+        options[name] = files.read_names(held, options[name], files.flag(name))
     with warnings_as_notes(given or ""):  # such as that of a search that had to stop
-        rows, columns = files.read_given(held, given), files.columns_of(held)
-        answers = [
-            QUESTIONS[what].answer(Asked(held, columns, row, texts, options)) for row in rows
-        ]
-    if output is not None:
-        files.write_rows(output, answers[0].frame)
+        rows = files.read_given(held, options.pop("given", None))
+        known: list[Line] = [{} if row is None else {"given": row} for row in rows]
+        answers = [QUESTIONS[what](held, **options, **row) for row in known]
     if as_json:
-        told = [keyed(answer.facts | answer.tables | answer.more) for answer in answers]
-        report: Line = {"query": what, "model": model, "given": given}
-        both = zip(rows, told, strict=True)
-        print_json(report | {"answers": [{"given": row} | answer for row, answer in both]})
+        told = [
+            {"given": row} | answer.report | (answer.more or {})
+            for row, answer in zip(rows, answers, strict=True)
+        ]
+        print_json({"query": what, "model": model, "given": given, "answers": told})
         return
     n_shown = len(answers) if show_all else min(len(answers), SHOWN_ROWS)
-    for row in range(n_shown):
-        if row > 0:
-            say()
+    for row, answer in enumerate(answers[:n_shown]):
         if len(answers) > 1:
-            say(f"Row {row}")
-        _show(answers[row], math.inf if show_all else top or SHOWN_LINES)
+            say(f"{chr(10) if row else ''}Row {row}")
+        _show(answer, math.inf if show_all else top or SHOWN_LINES)
     if n_shown < len(answers):
         note(f"note: {n_shown} of {len(answers):,} rows shown; --all or --json gives all")
 
 
-def _check_options(what: str, options: Line, texts: list[str]) -> None:
-    """Refuse options that would be ignored, and questions that lack one."""
-    asked = QUESTIONS[what]
-    for name, value in options.items():
-        if value is None or name in asked.takes or (name == "--given" and asked.has_given):
-            continue
-        if name == "--given":
-            raise InputError(f"{what} takes no --given, only {asked.text}.")
-        owners = ", ".join(key for key, one in QUESTIONS.items() if name in one.takes)
-        raise InputError(f"{name} goes with {owners}, not with {what}.")
-    if options["--beyond"] is not None and options["--given"] is not None:
-        raise InputError("--beyond averages over all values, so it does not go with --given.")
-    if len(texts) > asked.most:
-        only = f"only {asked.text}" if asked.most else asked.text
-        raise InputError(f"{what} takes {only}, but got {texts[asked.most]!r} as well.")
-    missing = [name for name in asked.needs if options[name] is None]
-    if missing or (asked.most and not texts):
-        needs = " and ".join(missing) or asked.text
+_LIST = [f"{name:<18}{' '.join((one.__doc__ or '').split())}" for name, one in QUESTIONS.items()]
+_LIST = [fill(line, 78, subsequent_indent=22 * " ") for line in _LIST]
+query.__doc__ = (query.__doc__ or "").replace("QUESTIONS", "\n    ".join(_LIST))
+
+
+def _checked(what: str, typed: Line) -> Line:
+    """The options of a question, unless one is not its own, or it lacks one."""
+    takes = {name: [*signature(one).parameters][1:] for name, one in QUESTIONS.items()}
+    options: Line = files.options_of(what, takes, typed)
+    parameters = [*signature(QUESTIONS[what]).parameters.values()][1:]
+    missing = {one.name for one in parameters if one.default is one.empty} - options.keys()
+    if missing:
+        needs = NEEDS.get(what) or " and ".join(map(files.flag, sorted(missing)))
         raise InputError(f"{what} needs {needs}. See strudel query --help.")
+    return options
 
 
 def _show(answer: Answer, n_lines: float) -> None:
-    """Facts, then tables; of a long one the first lines."""
-    if answer.facts:
-        show_facts("", answer.facts)
-    for place, lines in enumerate(answer.tables.values()):
-        if answer.facts or place > 0:
-            say()
-        shown = lines = [line for line in lines if next(iter(line.values())) not in answer.known]
-        if len(lines) > n_lines:
-            by = answer.by if place == 0 else None
-            shown = (sorted(lines, key=by) if by else lines)[: int(n_lines)]
-        show_table(shown)
-        if len(shown) < len(lines):
-            note(f"note: {len(shown)} of {len(lines):,} lines shown; --all or --json gives all")
+    """Facts, then lists; of a long one the first lines."""
+    report, notes = dict(answer.report), []
+    for name, lines in answer.report.items():
+        if isinstance(lines, list) and len(lines) > n_lines:
+            report[name] = (sorted(lines, key=answer.by) if answer.by else lines)[: int(n_lines)]
+            notes.append(f"{n_lines} of {len(lines):,} lines shown; --all or --json gives all")
+    tell(report, False)
+    for line in notes:
+        note(f"note: {line}")

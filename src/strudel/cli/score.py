@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 
@@ -13,8 +14,7 @@ from strudel.cli.console import JsonOption, tell, warnings_as_notes
 def score(
     model: files.ModelArgument,
     data: files.DataArgument,
-    output: files.RowsOutput = None,
-    force: files.ForceOption = False,
+    output: Path | None = files.ROWS,
     as_json: JsonOption = False,
 ) -> None:
     """Score rows by how probable they are under a model.
@@ -25,20 +25,22 @@ def score(
     """
     from strudel.queries import observed_log_likelihood
 
-    files.check_table_output(output, "the values", model, data)
-    held, rows = files.read_model(model, force), files.read_rows(data)
+    files.check_output(output, "a table", files.TABLES, model, data)
+    held, rows = files.read_model(model), files.read_rows(data)
     with warnings_as_notes(data):
         values = observed_log_likelihood(held, rows)
     columns = files.columns_of(held)
     known = rows.reindex(columns=list(columns.names)) if files.has_names(rows) else rows
     mean = float(values.mean())
-    if output is not None:
-        files.write_rows(output, {"row": range(len(values)), "log_likelihood": values})
     report = {
-        "mean log-likelihood": mean,
-        "bits per dimension": -mean / (math.log(2) * len(columns)),
+        "mean_log_likelihood": mean,
+        "bits_per_dimension": -mean / (math.log(2) * len(columns)),
         "rows": len(values),
-        "rows with probability zero": int(np.isneginf(values).sum()),
-        "rows with unknown values": int(known.isna().any(axis=1).sum()),
-    } | ({} if output is None else {"values per row": output})
+        "rows_with_probability_zero": int(np.isneginf(values).sum()),
+        "rows_with_unknown_values": int(known.isna().any(axis=1).sum()),
+        **({} if output is None else {"values_per_row": output}),
+    }
+    if output is not None:
+        table = {"row": np.arange(len(values)), "log_likelihood": values}
+        files.write_rows(output, files.as_frame(table))
     tell(report, as_json, more={"model": model, "data": data})
