@@ -60,8 +60,7 @@ def check_binary(
     it. The cells are C-contiguous, the caller's own memory when that is already so. The names are
     `feature_names` if given, else those of a frame if all of them are strings, else None.
     """
-    values, columns = read_values(X, name)
-    values, names = _check_columns(values, columns, n_vars, feature_names, name, "complete")
+    values, names = _check_columns(*read_values(X, name), n_vars, feature_names, name, "complete")
     rule = f"{name} must hold only 0 and 1"
     numbers = _as_numbers(values, names, rule)
     table = to_uint8(numbers)

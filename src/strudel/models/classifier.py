@@ -58,19 +58,10 @@ from strudel.tables.table_code import code_of_bits
 
 METHODS = ("per_class", "joint", "logistic")
 OTHER_METHODS = tuple(name for name in MIXTURE_METHODS if name != "auto")  # of `Strudel`
-# Options that only a joint distribution by `Strudel` has.
-OF_STRUDEL = (
-    "preset",
-    "search",
-    "vtree",
-    "max_components",
-    "max_seconds",
-    "patience",
-    "smoothing",
-    "validation_fraction",
-    "constraint",
-    "device",
-)
+# Options of `Strudel` that the classifier's own models have also.
+OF_BOTH = {"n_components", "method", "init", "max_splits", "pseudocount", "columns"} | {
+    *("random_state", "n_jobs", "verbose")
+}
 INITS = ("tree", "independent")
 COMPONENTS = (1, 4, 16)  # of a class
 SPLITS = (0, 40)
@@ -270,9 +261,9 @@ class StrudelClassifier(StrudelOptions, Classifier):
     def _learner(self) -> Strudel | None:
         """What learns inputs and class together: what was given, or options that only it has."""
         given = self.given_options()
-        if self.method in ("auto", *METHODS):
-            given.pop("method", None)
-        if self.estimator is None and not {"method", *OF_STRUDEL} & given.keys():
+        if self.method in METHODS:
+            del given["method"]
+        if self.estimator is None and "method" not in given and given.keys() <= OF_BOTH:
             return None
         learner: Strudel = Strudel() if self.estimator is None else clone(self.estimator)
         return learner.set_params(**given)

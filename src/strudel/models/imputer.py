@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from strudel._estimator import Transformer, as_set, clone
+from strudel._names import names_of
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
@@ -160,7 +161,8 @@ class StrudelImputer(StrudelOptions, Transformer):
             )
         columns, names = circuit.columns, text_names(X)
         if columns.are_bits:
-            X = _model_columns(X, _names_of_bits(self.estimator, circuit))
+            is_named = columns.names != names_of(len(columns), None)
+            X = _model_columns(X, columns.names if is_named else None)
             _check_variables(X, circuit)
         elif names is not None:
             shared = [name for name in names if name in columns.names]
@@ -297,14 +299,6 @@ def is_fitted_model(model: Any) -> bool:
         isinstance(held, Circuit | BitCircuit | BitMixture)
         for held in (model, getattr(model, "circuit_", None))
     )
-
-
-def _names_of_bits(model: Any, circuit: Circuit) -> Any:
-    """The names of the columns of 0 and 1, if they have any."""
-    if hasattr(model, "fit"):
-        return getattr(model, "feature_names_in_", None)
-    is_named = any(name != f"x{v}" for v, name in enumerate(circuit.columns.names))
-    return circuit.columns.names if is_named else None
 
 
 def _check_variables(X: Any, circuit: Circuit) -> None:
