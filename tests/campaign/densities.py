@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -75,7 +76,7 @@ def check_bounds(model, rng):
     """Bounds inside cells, alone and as evidence: what enumeration and the pieces say."""
     joint = table_of(model)
     column, other = circuit_of(model).columns
-    density = column.density.to_dict()
+    density = asdict(column.density)
     ends = [*density["seen"], *density["point"], *column.edges, *density["parts"][0]["bounds"]]
     at = float(rng.choice(ends) + rng.choice([0.0, 0.0, 0.005, -0.3, 1e-9, 100.0]))
     p_cell = joint.sum(axis=1) / joint.sum()

@@ -23,7 +23,9 @@ import numpy as np
 from strudel import Strudel, Vtree
 from strudel.circuits import CircuitBuilder
 from strudel.learning.bits.mixture import BitMixture
-from strudel.tables import TableCode, TableEncoder
+from strudel.tables import CodedColumn, TableCode, TableEncoder
+from strudel.tables.density import Density, Pieces
+from strudel.tables.missingness import Missingness, MissingRates, MissingRule
 
 MODELS = ("bits_1", "bits_10", "mixed_1", "mixed_10")
 FOLDER = Path(__file__).parent
@@ -124,14 +126,15 @@ def load(name):
 def _load(content):
     columns = []
     for column in content["columns"]:
-        columns.append(_column(column, columns[-1]["stop"] if columns else 0))
+        columns.append(_column(column, columns[-1].stop if columns else 0))
     missing = content.get("missing", {"rules": [], "rates": []})
-    rules = [dict(rule) for rule in missing["rules"]]
-    for rule in rules:
-        rule |= {"intervals": [], "or_missing": False, "is_structural": True}
-    facts = {"container": "pandas", "unknown": "warn", "left_out": [], "columns": columns}
-    missingness = {"rules": rules, "rates": missing["rates"]}
-    code = TableCode.from_dict(facts | {"missingness": missingness})
+    always = {"intervals": (), "or_missing": False, "is_structural": True}
+    rules = [
+        MissingRule(**rule | always | {"values": tuple(rule["values"])})
+        for rule in missing["rules"]
+    ]
+    rates = [MissingRates(**own | {"rates": tuple(own["rates"])}) for own in missing["rates"]]
+    code = TableCode(tuple(columns), "pandas", missingness=Missingness(tuple(rules), tuple(rates)))
     is_table = any(column.kind != "bit" for column in code.columns)
     of = {column.name: column for column in code.columns}
     k = len(content["component_weights"])
@@ -218,35 +221,41 @@ def _column(column, start):
         labels = [f"<{texts[0]}", *inner, f">={texts[-1]}"]
         names = [f"{name}>={text}" for text in texts]
         said = column["density"]
-        density = {name: said[name] for name in ("seen", "decimals", "unit")}
-        density |= {"point": said["points"], "point_mass": said["point_masses"], "parts": []}
-        for part in said["parts"]:
-            masses = {"mass": part["masses"], "scale": part["tails"]}
-            density["parts"].append(masses | {name: part[name] for name in ("bounds", "step")})
+        parts = [
+            Pieces(_floats(part["bounds"]), _floats(part["masses"]), tuple(part["tails"]), step)
+            for part in said["parts"]
+            for step in [float(part["step"])]
+        ]
+        points = _floats(said["points"]), _floats(said["point_masses"])
+        density = Density(
+            *points, tuple(parts), tuple(said["seen"]), said["decimals"], said["unit"]
+        )
     else:
         labels = [str(value) for value in values]
         alone = [cell[0] if len(cell) == 1 else f"any of {len(cell)} rare values" for cell in cells]
         said = ">=" if kind == "ordinal" else "="
         names = [f"{name}{said}{label}" for label in (alone if width == len(cells) else alone[1:])]
         names = [name] if kind in ("bit", "boolean") else names
-    return {
-        "name": name,
-        "kind": kind,
-        "start": start,
-        "stop": start + width,
-        "labels": labels,
-        "codewords": ["".join(map(str, word)) for word in words],
-        "groups": [group for group, cell in enumerate(cells) for _ in cell],
-        "variable_names": names,
-        "values": values,
-        "edges": column.get("edges", []),
-        "ranges": column.get("ranges", []),
-        "counts": column.get("counts", [0] * len(values)),
-        "dtype": column.get("dtype", "integer"),
-        "zone": None,
-        "density": density,
-        "region": [],
-    }
+    return CodedColumn(
+        name=name,
+        kind=kind,
+        start=start,
+        stop=start + width,
+        labels=tuple(labels),
+        codewords=words,
+        groups=tuple(group for group, cell in enumerate(cells) for _ in cell),
+        variable_names=tuple(names),
+        values=tuple(values),
+        edges=tuple(column.get("edges", ())),
+        ranges=tuple(tuple(ends) for ends in column.get("ranges", ())),
+        counts=tuple(column.get("counts", [0] * len(values))),
+        dtype=column.get("dtype", "integer"),
+        density=density,
+    )
+
+
+def _floats(values):
+    return np.array(values, dtype=np.float64)
 
 
 def _text(kind, edge):

@@ -1,13 +1,21 @@
 """Facts about densities of columns: masses and moments against numerical integration."""
 
 import itertools
-import json
+import re
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from strudel.tables.density import CellDistribution, Density, learn_density, meet
+from strudel.tables.density import (
+    CellDistribution,
+    Density,
+    Pieces,
+    learn_density,
+    meet,
+    why_not_a_density,
+    why_not_pieces,
+)
 
 RNG = np.random.default_rng(0)
 AGES = RNG.integers(18, 90, 600).astype(float)
@@ -168,18 +176,18 @@ def test_a_region_cuts_a_density():
     assert meet(((0.0, 2.0),), ((1.0, 3.0),)) == ((1.0, 2.0),)
 
 
-def test_a_density_is_kept_as_it_is():
-    for name in COLUMNS:
-        density, values = learned(name)
-        again = Density.from_dict(json.loads(json.dumps(density.to_dict())))
-        assert again.density(values).tolist() == density.density(values).tolist()
-    for wrong in (
-        {"point": [1.0, 0.0], "point_mass": [0.1, 0.1]},
-        {"seen": [1.0]},
-        {"parts": [{}]},
-    ):
-        with pytest.raises((ValueError, KeyError)):
-            Density.from_dict(density.to_dict() | wrong)
+def reason(content):
+    """Why lists of numbers are no density, as a reader of files asks."""
+    arrays = ("bounds", "mass", "point", "point_mass")
+    parts = []
+    for part in content["parts"]:
+        own = {name: np.array(v) if name in arrays else v for name, v in part.items()}
+        parts.append(Pieces(**own))
+    own = {name: np.array(v) if name in arrays else v for name, v in content.items()}
+    for problem in map(why_not_pieces, parts):
+        if problem is not None:
+            return problem
+    return why_not_a_density(Density(**own | {"parts": tuple(parts)}))
 
 
 PIECES = {"bounds": [0.0, 2.0], "mass": [0.0, 1.0, 0.0], "scale": [1.0, 1.0], "step": 0.0}
@@ -202,9 +210,8 @@ PIECES = {"bounds": [0.0, 2.0], "mass": [0.0, 1.0, 0.0], "scale": [1.0, 1.0], "s
 def test_numbers_that_are_no_density_are_refused(wrong, why):
     sound = {"point": [0.0, 1.0], "point_mass": [0.0, 0.0], "parts": [PIECES], "seen": [0.0, 2.0]}
     sound |= {"decimals": None, "unit": 1.0}
-    assert Density.from_dict(sound).density(np.ones(1)).tolist() == [0.0]
-    with pytest.raises(ValueError, match=why):
-        Density.from_dict(sound | wrong)
+    assert reason(sound) is None
+    assert re.search(why, reason(sound | wrong))
 
 
 def test_values_that_repeat_many_times_are_point_masses_and_scores_are_per_unit():
@@ -220,4 +227,4 @@ def test_values_that_repeat_many_times_are_point_masses_and_scores_are_per_unit(
         np.bincount(np.searchsorted(edges, x, side="right")) / 4000, 36.6, is_strict=True
     ) == pytest.approx((x < 36.6).mean(), abs=0.002)
     assert density.log_units(np.array([37.0, 37.05])) == pytest.approx([np.log(0.1), 0.0])
-    assert Density.from_dict(density.to_dict()).unit == pytest.approx(0.1)
+    assert density.unit == pytest.approx(0.1)

@@ -13,8 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from strudel import Strudel
 from strudel.errors import EmptyColumnWarning, ManyCategoriesWarning, UnseenValueWarning
-from strudel.tables import TableCode, TableEncoder
-from strudel.tables.columns import read_columns
+from strudel.tables import TableEncoder
 
 BY_NAME = {
     "check_dataframe_column_names_consistency": "columns are found by name, in any order",
@@ -100,39 +99,15 @@ def test_columns_with_one_value_or_none():
     rows = encoder.transform(table)
     assert rows[:, :2].tolist() == [[1, 1], [1, 1]]
     assert np.isnan(rows[:, 2]).all()
-    back = encoder.inverse_transform([[1, 1, 1, 0], [np.nan] * 4])
-    assert back["one"].tolist()[0] == "a"
-    assert back["same"].tolist()[0] == 3.5
-    assert back["none"].isna().all()
-
-
-def test_types_come_back():
-    zone = pd.Series(pd.to_datetime(["2020-01-01", "2020-06-01", None, "2021-01-01"]))
-    table = people().assign(zone=zone.dt.tz_localize("Europe/Berlin"), n=[1, 2, 3, 4])
-    encoder = TableEncoder().fit(table)
-    back = encoder.inverse_transform(encoder.transform(table))
-    pd.testing.assert_frame_equal(back, table, check_dtype=False, check_index_type=False)
-    kept = ["age", "smoker", "size", "flag", "when", "zone", "n"]
-    assert [str(back[name].dtype) for name in kept] == [
-        *("float64", "str", "category", "int64", "datetime64[us]"),
-        *("datetime64[us, Europe/Berlin]", "int64"),
-    ]
-    dates = pl.DataFrame({"d": [datetime.date(2020, 1, 1), datetime.date(2020, 1, 9), None]})
-    again = TableEncoder().fit(dates)
-    assert again.inverse_transform(again.transform(dates)).equals(dates)
-    gaps = encoder.inverse_transform(np.full((1, encoder.code_.n_vars), np.nan))
-    assert gaps.isna().all(axis=None)
-    assert str(gaps["n"].dtype) == "Int64"
 
 
 def test_arrays_without_names_and_objects():
     X = np.array([[1.5, np.nan], [2.5, 1.0], [3.5, 0.0]])
     encoder = TableEncoder().fit(X)
     assert encoder.get_feature_names_out().tolist() == ["x0>=2.5", "x0>=3.5", "x1"]
-    assert np.array_equal(encoder.inverse_transform(encoder.transform(X)), X, equal_nan=True)
     mixed = np.array([["a", 1, None], ["b", 2, True], [None, 3, False]], dtype=object)
     again = TableEncoder().fit(mixed)
-    assert again.inverse_transform(again.transform(mixed)).tolist() == mixed.tolist()
+    assert [column.kind for column in again.code_.columns] == ["category", "number", "boolean"]
     dates = np.array([["2020-01-01"], ["NaT"], ["2021-01-01"]], dtype="datetime64[D]")
     assert TableEncoder().fit(dates).code_.variable_names == ("x0>=2021-01-01",)
 
@@ -272,9 +247,6 @@ def test_empty_columns_of_all_types(table):
         encoder = TableEncoder().fit(table)
     rows = encoder.transform(table)
     assert np.isnan(rows[:, :-1]).all()
-    back = encoder.inverse_transform(rows)
-    assert np.array_equal(encoder.transform(back), rows, equal_nan=True)
-    assert len(encoder.inverse_transform(rows[:0])) == 0
 
 
 def test_an_estimator_says_what_columns_are():
@@ -322,13 +294,6 @@ def test_rare_categories_share_a_cell_and_stay_values():
         rows = encoder.transform(later)
     assert rows[:2].tolist() == [[0, 0, 1], [0, 1, 0]]
     assert np.isnan(rows[2:]).all()
-    assert encoder.inverse_transform([[0, 0, 1]])["town"].tolist() == ["c"]  # the commonest
-    again = TableCode.from_dict(encoder.code_.to_dict()).columns[0]
-    assert again.share_of_group.tolist() == column.share_of_group.tolist()
-    numbers = TableEncoder(kinds={"x0": "category"}, max_categories=2).fit(
-        [[1]] * 3 + [[2], [3], [3]]
-    )
-    assert numbers.inverse_transform([[0], [1]]).tolist() == [[1], [3]]
 
 
 def test_more_cells_where_they_pay():
@@ -348,15 +313,11 @@ def test_more_cells_where_they_pay():
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
-def test_durations_are_numbers_that_decode_back(make):
+def test_durations_are_numbers(make):
     hours = [datetime.timedelta(hours=h) for h in (1, 2, 30, 49)]
     encoder = TableEncoder().fit(make({"stay": [*hours, None], "b": [0, 1, 0, 1, 0]}))
     code = encoder.code_
     assert code.variable_names[:3] == ("stay>=02:00", "stay>=1 day 06:00", "stay>=2 days 01:00")
-    back = encoder.inverse_transform([[1, 1, 0, 1], [np.nan] * 3 + [1]])
-    found = read_columns(back).columns[0]
-    assert found.dtype == "duration"
-    assert found.values[0] == 30 * 3600e6
-    assert np.isnan(found.values[1])
+    assert code.columns[0].values[2] == 30 * 3600e6
     with pytest.raises(ValueError, match="must hold durations"):
         encoder.transform(make({"stay": [1.0], "b": [1]}))

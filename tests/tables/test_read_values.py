@@ -1,7 +1,5 @@
 """Values that were read as another type than at fit, and values that are given."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,10 +40,9 @@ def test_classes_that_were_read_as_numbers():
     assert class_scores(np.array(["1", "2", "L"]), chances, [1, 7])["accuracy"] == 0.5
 
 
-def known(**values):
+def code():
     table = pd.DataFrame({"flag": [False, True, True], "n": [1, 30, 50], "c": ["1", "x", "1"]})
-    code = TableEncoder().fit(table).code_
-    return code.decode(np.full((1, code.n_vars), np.nan), {k: [v] for k, v in values.items()})
+    return TableEncoder().fit(table).code_
 
 
 @pytest.mark.parametrize(
@@ -63,23 +60,9 @@ def known(**values):
     ],
 )
 def test_what_is_given_is_shown_as_the_column_holds_it(column, given, shown):
-    found = known(**{column: given})[column][0]
+    found = code().column(column).own_value(given)
     assert found == shown
     assert isinstance(found, float) == isinstance(shown, float)
-
-
-@pytest.mark.parametrize("container", ["polars", "pyarrow", "numpy"])
-def test_a_given_value_that_is_not_whole_in_any_container(container):
-    code = TableEncoder().fit(pd.DataFrame({"n": [1, 30, 50]})).code_
-    code = replace(code, container=container)
-    rows = [[0.0, 0.0], [1.0, 1.0]]
-    decoded = code.decode(rows, {"n": [33.5, None]})
-    found = {
-        "polars": lambda: decoded["n"].to_list(),
-        "pyarrow": lambda: decoded["n"].to_pylist(),
-        "numpy": lambda: decoded[:, 0].tolist(),
-    }[container]()
-    assert found == [33.5, 50.0]
 
 
 def test_an_order_as_an_array():

@@ -418,8 +418,8 @@ def _why_not_predictor(model: Any) -> str | None:
 class HeldModel(NamedTuple):
     """A circuit or predictor, and what its estimator remembers.
 
-    It is all that queries and pictures need: an estimator brings scikit-learn, which takes longer
-    to load than most questions to answer.
+    It is all that queries and pictures need: an estimator brings all that learns, which takes
+    longer to load than most questions to answer.
     """
 
     kind: str  # the class that `load` would return

@@ -20,10 +20,10 @@ it is everywhere, cut to the cell.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -136,22 +136,6 @@ class Pieces:
             ]
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The pieces as what JSON holds."""
-        return {
-            "bounds": self.bounds.tolist(),
-            "mass": self.mass.tolist(),
-            "scale": list(self.scale),
-            "step": self.step,
-        }
-
-    @staticmethod
-    def from_dict(content: Mapping[str, Any]) -> Pieces:
-        """The pieces that `to_dict` gave; a `ValueError` if they are none."""
-        bounds, mass, scale = (_floats(content[name]) for name in ("bounds", "mass", "scale"))
-        made = Pieces(bounds, mass, tuple(scale.tolist()), *_floats([content["step"]]).tolist())
-        return _sound(made, why_not_pieces(made))
-
 
 def why_not_pieces(pieces: Pieces) -> str | None:
     """Why numbers are no pieces, or None."""
@@ -224,26 +208,6 @@ class Density:
         """Numbers between which the cumulative distribution has one form."""
         return np.unique(np.concatenate([self.point, *(part.bounds for part in self.parts)]))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The density as what JSON holds."""
-        return {
-            "point": self.point.tolist(),
-            "point_mass": self.point_mass.tolist(),
-            "parts": [part.to_dict() for part in self.parts],
-            "seen": list(self.seen),
-            "decimals": self.decimals,
-            "unit": self.unit,
-        }
-
-    @staticmethod
-    def from_dict(content: Mapping[str, Any]) -> Density:
-        """The density that `to_dict` gave; a `ValueError` if it is none."""
-        point, mass, seen = (_floats(content[name]) for name in ("point", "point_mass", "seen"))
-        parts = tuple(Pieces.from_dict(part) for part in content["parts"])
-        (unit,) = _floats([content["unit"]]).tolist()
-        made = Density(point, mass, parts, tuple(seen.tolist()), content["decimals"], unit)
-        return _sound(made, why_not_a_density(made))
-
 
 def why_not_a_density(density: Density) -> str | None:
     """Why numbers are no density, or None; the parts are sound."""
@@ -264,22 +228,12 @@ def why_not_a_density(density: Density) -> str | None:
     return None
 
 
-def _sound(made: Any, problem: str | None) -> Any:
-    if problem is not None:
-        raise ValueError(f"{problem}.")
-    return made
-
-
 def density_of_points(points: Sequence[float]) -> Density:
     """A column of which no value is known: what stands for its cells, each as probable."""
     point = np.unique(np.array(points, dtype=np.float64))
     none = Pieces(np.array([point[0], point[0] + 1.0]), np.zeros(3), (1.0, 1.0))
     mass = np.full(len(point), 1.0 / len(point))
     return Density(point, mass, (none,), (float(point[0]), float(point[-1])))
-
-
-def _floats(values: Any) -> FloatArray:
-    return np.array(values, dtype=np.float64)
 
 
 def _are_floats(values: FloatArray) -> bool:

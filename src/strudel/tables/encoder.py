@@ -61,7 +61,7 @@ _METHODS = ("quantile", "uniform", "supervised")
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TableEncoder(Transformer):
-    """Turns a table of numbers, text, dates and missing values into 0/1 variables, and back.
+    """Turns a table of numbers, text, dates and missing values into 0/1 variables.
 
     Parameters
     ----------
@@ -115,9 +115,6 @@ class TableEncoder(Transformer):
     1      1.0      0.0         1.0
     2      NaN      NaN         0.0
     3      1.0      1.0         NaN
-    >>> encoder.inverse_transform([[1, 0, 1]])
-        age smoker
-    0  40.0    yes
     """
 
     kinds: dict[str, Any] | None = None
@@ -211,13 +208,6 @@ class TableEncoder(Transformer):
             Or a frame, see `set_output`.
         """
         return self._fitted().encode(X)
-
-    def inverse_transform(self, X: Any) -> Any:
-        """A frame of the kind that was fitted, from rows of 0, 1 and NaN.
-
-        A number or date is given by the median of its cell at fit; see `TableCode.decode`.
-        """
-        return self._fitted().decode(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
         """The names of the variables, such as ``smoker=yes`` or ``age>=40``."""

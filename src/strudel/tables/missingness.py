@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -214,37 +214,6 @@ class Missingness:
             drawn[own.column] = rng.random(n_rows) < chance
         return drawn
 
-    def to_dict(self) -> dict[str, Any]:
-        """As what JSON holds."""
-        return {
-            "rules": [asdict(rule) for rule in self.rules],
-            "rates": [asdict(rates) for rates in self.rates],
-        }
-
-    @staticmethod
-    def from_dict(content: Mapping[str, Any]) -> Missingness:
-        """What `to_dict` gave; a `ValueError` if it is not that."""
-        rules = []
-        for one in content["rules"]:
-            _check_fields(one, MissingRule)
-            intervals = tuple(tuple(ends) for ends in one["intervals"])
-            made = MissingRule(**{**one, "values": tuple(one["values"]), "intervals": intervals})
-            rules.append(_sound(made))
-        rates = []
-        for one in content["rates"]:
-            _check_fields(one, MissingRates)
-            made_rates = MissingRates(one["column"], one["because_of"], tuple(one["rates"]))
-            rates.append(_sound(made_rates))
-        return Missingness(tuple(rules), tuple(rates))
-
-
-def _check_fields(content: Mapping[str, Any], kind: type) -> None:
-    if set(content) != {field.name for field in fields(kind)}:
-        raise ValueError("What is known about missing values has other fields than expected.")
-    for name in ("column", "because_of", "text"):
-        if not isinstance(content.get(name), str | None):
-            raise ValueError(f"{name!r} of what is known about missing values must be text.")
-
 
 def why_not_rates(one: MissingRule | MissingRates) -> str | None:
     """Why what is known about missing values cannot be, or None."""
@@ -259,13 +228,6 @@ def why_not_rates(one: MissingRule | MissingRates) -> str | None:
     if not all(len(ends) == 2 and all(map(_is_bound, ends)) for ends in intervals):
         return "The intervals of a rule for missing values must have two bounds"
     return None
-
-
-def _sound(made: Any) -> Any:
-    problem = why_not_rates(made)
-    if problem is not None:
-        raise ValueError(f"{problem}.")
-    return made
 
 
 def _is_bound(end: Any) -> bool:

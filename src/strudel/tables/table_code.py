@@ -1,9 +1,9 @@
-"""Table codes: how the columns of a table become 0/1 variables, and back; rows of a model.
+"""Table codes: how the columns of a table become 0/1 variables; rows of a model.
 
 In:  a table with numbers, text, dates and missing values; for a model, a frame with some of the
      columns, dicts, lists of values, and the names of its variables, which know the code.
 Out: float64 rows of 0 and 1, with NaN where a value is missing (`encode`, `coded_evidence`), or
-     None if they already are rows of the 0/1 variables; a frame (`decode`).
+     None if they already are rows of the 0/1 variables.
 
 Every column owns a range of variables, and every value of it (a category, or a cell of numbers) has
 a codeword: one variable per category (one-hot), or one variable ``value >= edge`` per edge
@@ -13,7 +13,7 @@ a codeword: one variable per category (one-hot), or one variable ``value >= edge
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -25,9 +25,8 @@ from strudel._types import NONE, AnyArray, FloatArray
 from strudel.data.validation import check_shared_names
 from strudel.errors import OutOfRangeWarning, UnseenValueWarning, outer_stack_level
 from strudel.tables.coded_column import CodedColumn as CodedColumn
-from strudel.tables.coded_column import column_from_dict, column_to_dict
 from strudel.tables.column import BIT, Column, bound_text
-from strudel.tables.columns import RawColumn, RawTable, make_frame, read_columns
+from strudel.tables.columns import RawColumn, RawTable, read_columns
 from strudel.tables.missingness import Missingness
 from strudel.tables.schema import Columns
 
@@ -44,7 +43,7 @@ class TableCode:
     columns : tuple of CodedColumn
         In the order of their variables, without gaps.
     container : str
-        What kind of frame `decode` gives: "pandas", "polars", "pyarrow", or "numpy" for an array.
+        What it was learned from: a frame of "pandas", "polars", "pyarrow", or "numpy" for an array.
     unknown : {"warn", "missing", "error"}
         What `encode` does with categories that have no code: they are missing, with or without a
         warning, or an error.
@@ -63,8 +62,6 @@ class TableCode:
     >>> code.encode([["red", 2], [None, 3]])
     array([[ 0.,  0.,  1.,  1.,  0.],
            [nan, nan, nan,  1.,  1.]])
-    >>> code.decode([[0, 0, 1, 1, 0]])
-    array([['red', 2]], dtype=object)
     """
 
     columns: tuple[CodedColumn, ...]
@@ -210,60 +207,6 @@ class TableCode:
                 ),
                 stacklevel=outer_stack_level(),
             )
-
-    def decode(
-        self,
-        rows: Any,
-        known: Mapping[str, Sequence[Any]] | None = None,
-    ) -> Any:
-        """A frame of the kind that was encoded, from rows of 0, 1 and NaN.
-
-        A number or date is given by the median of its cell at fit. A column whose bits do not say
-        which value it has stays missing. Bits that are not a codeword stand for the value whose
-        codeword is nearest: the one that differs in the fewest bits or, if several do, the one with
-        most rows at fit.
-
-        `known` gives values of some columns that stay as they are, and None where a value is to be
-        decoded.
-        """
-        table = np.asarray(rows, dtype=np.float64)
-        if table.ndim != 2 or table.shape[1] != self.n_vars:
-            raise ValueError(
-                f"Rows to decode must have {self.n_vars} columns of 0, 1 or NaN, "
-                f"but have shape {table.shape}."
-            )
-        decoded: dict[str, tuple[list[Any], CodedColumn]] = {}
-        for column in self.columns:
-            bits = table[:, column.start : column.stop]
-            values = column.decoded_bits(bits)
-            for row, value in enumerate((known or {}).get(column.name, ())):
-                values[row] = values[row] if value is None else column.own_value(value)
-            decoded[column.name] = values, column
-        return make_frame(decoded, self.container)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The code as what JSON holds."""
-        return {
-            "container": self.container,
-            "unknown": self.unknown,
-            "left_out": list(self.left_out),
-            "missingness": self.missingness.to_dict(),
-            "columns": [column_to_dict(column) for column in self.columns],
-        }
-
-    @staticmethod
-    def from_dict(content: Mapping[str, Any]) -> TableCode:
-        """The code that `to_dict` gave; a `ValueError` if it is not one."""
-        try:
-            columns = tuple(column_from_dict(column) for column in content["columns"])
-            missingness = Missingness.from_dict(content["missingness"])
-            facts = content["container"], content["unknown"], content["left_out"], missingness
-            return TableCode(columns, *facts)
-        except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
-            raise ValueError(f"This is not a table code: {error!r}.") from None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return TableCode.from_dict, (self.to_dict(),)
 
     def __repr__(self) -> str:
         return f"TableCode(n_columns={len(self.columns)}, n_vars={self.n_vars})"
