@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given
 
-from column_circuits import column_circuits, states_of
+from column_circuits import category_column, column_circuits, random_circuit, states_of
 from strategies import circuits, examples
 from strudel.circuits import flows as column_flows
 from strudel.circuits.flows import flow_log_likelihood, flow_logs, lines_of, lines_taken
 from strudel.circuits.properties import why_not_deterministic
+from strudel.circuits.reweigh import side_by_side
 from strudel.circuits.walks import component_logs
 from strudel.errors import CircuitPropertyError
 from strudel.learning.bits.fold import folded
 from strudel.queries.given import log_mean
 from strudel.tables.evidence import Evidence, nothing_known
+from strudel.tables.schema import Columns
+from strudel.trees.vtree import Vtree
 
 
 def rows_of(circuit):
@@ -57,3 +62,13 @@ def test_flows_are_those_of_walks_or_refused(most_cells, circuit):
 @examples(30)
 def test_flows_of_bits_are_those_of_walks(circuit):
     check_flows(folded(circuit))
+
+
+@pytest.mark.compiled
+def test_rows_that_take_all_edges_of_a_sum_are_refused():
+    columns = Columns(tuple(category_column(name, 6) for name in "abc"))
+    apart = random_circuit(columns, Vtree.from_nested((0, (1, 2))), random.Random(0), 300)
+    circuit = side_by_side(apart)  # far more cells of leaves than a deterministic one lets pass
+    cells = np.random.default_rng(1).integers(0, 6, (600, 3)).astype(np.int32)
+    with pytest.raises(CircuitPropertyError, match="two edges of one sum"):
+        flow_logs(circuit, cells)

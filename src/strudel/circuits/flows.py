@@ -161,7 +161,7 @@ def _flow_blocks(
     for c in range(n_columns):
         n_words_of_cells += p.n_cells[c] if p.n_cells[c] <= MOST_CELLS_IN_WORDS else 0
     cell_rows = np.zeros((n_words_of_cells, BLOCK_WORDS), dtype=np.uint64)
-    room = min(n_lines, len(p.edge_left) + BLOCK_ROWS * n_columns)
+    room = min(n_lines, len(p.edge_left) + BLOCK_ROWS * n_columns) + 1  # the last is for a try
     passed = np.empty(room, dtype=np.int32)
     passed_rows = np.empty((room, BLOCK_WORDS), dtype=np.uint64)
     part = np.empty((BLOCK_ROWS, k))
@@ -290,6 +290,9 @@ def _flow(
                 n_passed += 1
         for w in range(BLOCK_WORDS):
             flow[n, w] = np.uint64(0)
+    if is_twice:  # and may pass several leaves of a column, for which there is no room
+        flow[:n_leaves] = np.uint64(0)
+        return True, 0
     at = 0
     for c in range(cells.shape[1]):
         is_narrow = p.n_cells[c] <= MOST_CELLS_IN_WORDS
@@ -318,7 +321,7 @@ def _flow(
             for w in range(BLOCK_WORDS):
                 flow[l, w] = np.uint64(0)
         at += p.n_cells[c] if is_narrow else 0
-    return is_twice, n_passed
+    return False, n_passed
 
 
 @kernel
