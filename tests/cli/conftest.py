@@ -1,8 +1,5 @@
 """A tiny table with names, and a model learned from it."""
 
-import contextlib
-import io
-
 import numpy as np
 import pytest
 
@@ -64,19 +61,8 @@ def unseen(folder, unseen_rows):
 @pytest.fixture(scope="session")
 def model(folder, table):
     path = folder / "model.strudel"
-    arguments = [
-        "fit",
-        "--components",
-        "1",
-        str(table),
-        "-o",
-        str(path),
-        "--set",
-        "patience=5",
-        "--quiet",
-    ]
-    with contextlib.redirect_stdout(io.StringIO()):
-        assert main(arguments) == 0
+    options = ["--components", "1", "--set", "patience=5", "--quiet"]
+    assert main(["fit", str(table), "-o", str(path), *options]) == 0
     return path
 
 

@@ -5,8 +5,6 @@ import os
 import numpy as np
 import pytest
 
-from strudel.cli.main import main
-
 TABLES = {
     "empty.csv": "",
     "header.csv": "a,b\n",
@@ -139,11 +137,14 @@ def test_small_tables_are_learned_all_the_same(run, make_table, tmp_path, rows):
         assert run("score", out, path)[0] == 0
 
 
-def test_a_command_that_fails_late_leaves_no_half_file(model, tmp_path, monkeypatch, capsys):
+def test_a_command_that_fails_late_leaves_the_old_file(run, model, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device", "rows.csv")
 
+    path = tmp_path / "rows.csv"
+    path.write_text("old\n")
     monkeypatch.setattr("os.replace", fail)
-    assert main(["sample", str(model), "-o", str(tmp_path / "rows.csv")]) == 2
-    assert "No space left" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+    code, out, err = run("sample", model, "-o", path)
+    assert (code, out) == (2, "")
+    assert "No space left" in err
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["old\n"]

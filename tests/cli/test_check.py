@@ -60,8 +60,6 @@ def test_a_picture_is_written(run, independent, make_table, tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "empty"),
-        ("coffee,tea\n", "row"),
         ("a,b\n1,0\n", "lacks"),
         ("coffee,tea,milk,sugar,cake\n1,0,1,0,maybe\n", "maybe"),
     ],

@@ -24,14 +24,6 @@ def test_help_lists_the_commands(run, arguments):
         assert f" {command} " in out
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_an_example_and_json(run, command):
-    code, out, err = run(command, "--help")
-    assert (code, err) == (0, "")
-    assert f"Examples: strudel {command}" in " ".join(out.split())
-    assert "--json" in out
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

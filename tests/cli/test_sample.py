@@ -92,24 +92,3 @@ def test_bad_input_is_refused_in_one_line(run, model, arguments, words):
     code, out, err = run("sample", model, *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert words in err
-
-
-def test_inputs_are_never_overwritten(run, model, unseen):
-    for path in (model, unseen):
-        before = path.read_bytes()
-        code, _, err = run("sample", model, "--given", unseen, "-o", path)
-        assert (code, err.count("\n")) == (2, 1)
-        assert path.read_bytes() == before
-
-
-def test_a_failed_write_leaves_the_old_file(run, model, tmp_path, monkeypatch):
-    def fail(frame, path, **options):
-        path.write_text("half")
-        raise OSError("disk full")
-
-    path = tmp_path / "rows.csv"
-    path.write_text("old\n")
-    monkeypatch.setattr("pandas.DataFrame.to_csv", fail)
-    assert run("sample", model, "-o", path)[0] == 2
-    assert path.read_text() == "old\n"
-    assert [file.name for file in tmp_path.iterdir()] == ["rows.csv"]

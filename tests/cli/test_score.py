@@ -132,22 +132,6 @@ def test_a_dataset_is_scored_on_the_part_that_is_named(run, tmp_path):
     assert rows == [360, 1257]
 
 
-@pytest.mark.parametrize("content", [b"", b"not a model", b"PK\x03\x04 truncated"])
-def test_a_file_that_is_no_model_is_refused(run, table, tmp_path, content):
-    path = tmp_path / "fake.strudel"
-    path.write_bytes(content)
-    code, out, err = run("score", path, table)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "fake.strudel" in err
-
-
-def test_model_and_data_are_never_overwritten(run, model, unseen):
-    before = unseen.read_bytes()
-    code, out, err = run("score", model, unseen, "-o", unseen)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert unseen.read_bytes() == before
-
-
 def test_values_never_overwrite_an_input_however_it_is_written(tmp_path, monkeypatch, capsys):
     from strudel import save
     from strudel.circuits import figure_1_circuit
