@@ -79,6 +79,19 @@ def run(capsys):
     return run
 
 
+@pytest.fixture
+def refused(run):
+    """Run a command that is bad input: exit code 2 and one line on stderr, which it gives."""
+
+    def refused(*arguments):
+        code, out, err = run(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1), (arguments, out, err)
+        assert err.startswith("strudel: ")
+        return err
+
+    return refused
+
+
 HEAD = "age,smoker,town,since"
 
 

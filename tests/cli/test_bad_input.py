@@ -33,43 +33,44 @@ def bad(tmp_path_factory):
     return folder
 
 
-def is_refused(run, folder, *arguments):
-    before = sorted(folder.iterdir())
-    code, out, err = run(*arguments)
-    assert (code, out) == (2, ""), (arguments, out, err)
-    assert err.startswith("strudel: ")
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
-    assert sorted(folder.iterdir()) == before
-    return err
+@pytest.fixture
+def is_refused(refused, tmp_path):
+    """Refused, and nothing is left in the folder."""
+
+    def is_refused(*arguments):
+        before = sorted(tmp_path.iterdir())
+        refused(*arguments)
+        assert sorted(tmp_path.iterdir()) == before
+
+    return is_refused
 
 
 @pytest.mark.parametrize("name", [*TABLES, "missing.csv", "no-such-dataset"])
-def test_bad_tables(run, bad, model, tmp_path, name):
+def test_bad_tables(is_refused, bad, model, tmp_path, name):
     path = bad / name if "." in name else name
     out = tmp_path / "new.strudel"
     if name not in ("two.csv", "text.csv"):  # which are tables of columns
-        is_refused(run, tmp_path, "fit", path, "-o", out)
-    is_refused(run, tmp_path, "score", model, path)
-    is_refused(run, tmp_path, "query", model, "marginal", "--given", path)
-    is_refused(run, tmp_path, "sample", model, "--given", path)
-    is_refused(run, tmp_path, "impute", model, path, "-o", tmp_path / "new.csv")
+        is_refused("fit", path, "-o", out)
+    is_refused("score", model, path)
+    is_refused("query", model, "marginal", "--given", path)
+    is_refused("sample", model, "--given", path)
+    is_refused("impute", model, path, "-o", tmp_path / "new.csv")
 
 
 @pytest.mark.parametrize("name", ["fake.strudel", "empty.strudel", "other.strudel", "no.strudel"])
-def test_bad_models(run, bad, table, tmp_path, name):
+def test_bad_models(is_refused, bad, table, tmp_path, name):
     path = bad / name
-    is_refused(run, tmp_path, "score", path, table)
-    is_refused(run, tmp_path, "info", path)
-    is_refused(run, tmp_path, "query", path, "marginal")
-    is_refused(run, tmp_path, "sample", path)
-    is_refused(run, tmp_path, "predict", path, table)
-    is_refused(run, tmp_path, "impute", path, table)
-    is_refused(run, tmp_path, "convert", path, tmp_path / "new.psdd")
-    is_refused(run, tmp_path, "score", bad, table)
+    is_refused("score", path, table)
+    is_refused("info", path)
+    is_refused("query", path, "marginal")
+    is_refused("sample", path)
+    is_refused("predict", path, table)
+    is_refused("impute", path, table)
+    is_refused("convert", path, tmp_path / "new.psdd")
+    is_refused("score", bad, table)
 
 
-def test_bad_places_to_write(run, model, table, tmp_path):
+def test_bad_places_to_write(is_refused, model, table, tmp_path):
     lost = tmp_path / "no" / "such" / "folder"
     for command, ending in (
         (("fit", table), ".strudel"),
@@ -77,22 +78,22 @@ def test_bad_places_to_write(run, model, table, tmp_path):
         (("sample", model), ".csv"),
         (("impute", model, table), ".csv"),
     ):
-        is_refused(run, tmp_path, *command, "-o", lost / f"new{ending}")
-        is_refused(run, tmp_path, *command, "-o", tmp_path)
+        is_refused(*command, "-o", lost / f"new{ending}")
+        is_refused(*command, "-o", tmp_path)
         if table in command:
-            is_refused(run, tmp_path, *command, "-o", table)
-    is_refused(run, tmp_path, "convert", model, lost / "new.psdd")
-    is_refused(run, tmp_path, "convert", model, tmp_path / "new.unknown")
+            is_refused(*command, "-o", table)
+    is_refused("convert", model, lost / "new.psdd")
+    is_refused("convert", model, tmp_path / "new.unknown")
 
 
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write everywhere"
 )
-def test_a_read_only_folder(run, model, table, tmp_path):
+def test_a_read_only_folder(is_refused, model, table, tmp_path):
     tmp_path.chmod(0o500)
     try:
-        is_refused(run, tmp_path, "fit", table, "-o", tmp_path / "new.strudel")
-        is_refused(run, tmp_path, "sample", model, "-o", tmp_path / "new.csv")
+        is_refused("fit", table, "-o", tmp_path / "new.strudel")
+        is_refused("sample", model, "-o", tmp_path / "new.csv")
     finally:
         tmp_path.chmod(0o700)
 
@@ -120,10 +121,10 @@ BOGUS = [  # what the command line itself refuses; test_fit and test_query have 
 
 
 @pytest.mark.parametrize("arguments", BOGUS, ids=" ".join)
-def test_bogus_options(run, model, table, tmp_path, monkeypatch, arguments):
+def test_bogus_options(is_refused, model, table, tmp_path, monkeypatch, arguments):
     monkeypatch.chdir(tmp_path)
     places = {"MODEL": model, "TABLE": table}
-    is_refused(run, tmp_path, *(places.get(word, word) for word in arguments))
+    is_refused(*(places.get(word, word) for word in arguments))
 
 
 @pytest.mark.parametrize(

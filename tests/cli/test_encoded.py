@@ -88,16 +88,16 @@ def test_tables_are_written_as_their_ending_says(run, encoded, survey, model, un
     assert (values.name, values.dtype, len(values.values)) == ("log_likelihood", "float", 40)
 
 
-def test_other_endings_are_refused_before_the_work(run, encoded, survey, tmp_path, monkeypatch):
+def test_other_endings_are_refused_before_the_work(
+    run, refused, encoded, survey, tmp_path, monkeypatch
+):
     for arguments in (("sample", encoded), ("impute", encoded, survey), ("score", encoded, survey)):
         code, _, err = run(*arguments, "-o", tmp_path / "a.xlsx")
         assert code == 2
         assert "a table is a .csv, .tsv or .parquet file, but -o says" in err
-    code, _, err = run(
+    assert "a model is a .strudel file, but -o says" in refused(
         "fit", "--components", 1, survey, "--components", "1", "-o", tmp_path / "a.txt"
     )
-    assert (code, err.count("\n")) == (2, 1)
-    assert "a model is a .strudel file, but -o says" in err
     monkeypatch.setattr("strudel.cli.files.find_spec", lambda name: None)
     code, _, err = run("sample", encoded, "-o", tmp_path / "a.parquet")
     assert code == 2

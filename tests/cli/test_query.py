@@ -182,16 +182,14 @@ def test_many_rows_are_shown_in_part(run, ask, model, unseen):
     assert len(ask(model, "evidence", "--given", unseen)) == 40
 
 
-def test_impossible_evidence_and_variables_without_names(run, ask, tmp_path):
+def test_impossible_evidence_and_variables_without_names(refused, ask, tmp_path):
     path = tmp_path / "sure.strudel"
     save(Strudel(n_components=1, max_splits=0).fit(np.eye(2)[[0] * 9]), path)
     assert ask(path, "evidence", "--given", "x0=0 & x0=1") == [
         {"given": "x0=0 & x0=1", "probability": 0.0, "log_probability": None}
     ]
     for what in ("marginal", "map", "entropy", "count", "pairs"):
-        code, out, err = run("query", path, what, "--given", "x0=0 & x0=1")
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert "probability zero" in err
+        assert "probability zero" in refused("query", path, what, "--given", "x0=0 & x0=1")
 
 
 # Tables of text, numbers and dates
@@ -352,10 +350,8 @@ def test_durations_are_told_in_days_and_hours(run, ask, tmp_path):
         (["posterior"], "is about columns of numbers"),
     ],
 )
-def test_bad_questions_are_refused_in_one_line(run, model, arguments, words):
-    code, out, err = run("query", model, *arguments)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert words in err
+def test_bad_questions_are_refused_in_one_line(refused, model, arguments, words):
+    assert words in refused("query", model, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -385,18 +381,14 @@ def test_bad_questions_are_refused_in_one_line(run, model, arguments, words):
         (["compare", "age=20", "age=35", "age=50"], "extra argument"),
     ],
 )
-def test_questions_in_columns_that_make_no_sense(run, encoded, arguments, words):
-    code, out, err = run("query", encoded, *arguments)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert words in err
+def test_questions_in_columns_that_make_no_sense(refused, encoded, arguments, words):
+    assert words in refused("query", encoded, *arguments)
 
 
-def test_tables_with_other_columns_are_refused(run, model, make_table):
+def test_tables_with_other_columns_are_refused(refused, model, make_table):
     for names, words in ((("tea", "beer"), "'beer'"), (None, "has 2 features")):
         path = make_table("other.csv", [[1, 0]], names)
-        code, out, err = run("query", model, "marginal", "--given", path)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert words in err
+        assert words in refused("query", model, "marginal", "--given", path)
 
 
 def test_singular_plural_and_names_of_functions_are_the_same(run, model):
