@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-import strudel.logic.bounded_compiler as bounded
+import strudel.logic.pysdd_compiler as bounded
 from strudel.errors import SizeLimitError
 from strudel.logic.event_compiler import compile_event
 from strudel.logic.terms import variables

@@ -17,8 +17,8 @@ from strudel._names import names_of, places_of
 from strudel.circuits.normal_form import VtreeSums
 from strudel.errors import CircuitPropertyError
 from strudel.learning.bits.circuit import BitCircuit
-from strudel.logic.bounded_compiler import compile_bounded
 from strudel.logic.events import need_bits
+from strudel.logic.pysdd_compiler import compile_bounded
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, reached_nodes
 from strudel.logic.simple_events import simple_event, simple_sdd
 from strudel.logic.terms import said_event
