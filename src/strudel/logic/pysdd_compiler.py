@@ -181,10 +181,7 @@ def compile_with_pysdd(
     if not used:
         constant = bool(event.holds([[0] * len(place)], list(place))[0])
         return Sdd.from_decisions(vtree, [], TRUE if constant else FALSE)
-    compiler = _Compiler(vtree, used)
-    compiler.on_part, compiler.is_apart = on_part, is_apart
-    compiler.max_seconds = max_seconds
-    return compiler.compile(event, place)
+    return _Compiler(vtree, used, max_seconds, on_part, is_apart).compile(event, place)
 
 
 def _used_variables(event: Event, place: Mapping[str, int]) -> set[int]:
@@ -214,7 +211,14 @@ def _import_pysdd() -> Any:
 class _Compiler:
     """A manager of PySDD over some variables, and the way back to the whole vtree."""
 
-    def __init__(self, vtree: Vtree, used: set[int]) -> None:
+    def __init__(
+        self,
+        vtree: Vtree,
+        used: set[int],
+        max_seconds: float,
+        on_part: Callable[[int], None],
+        is_apart: bool,
+    ) -> None:
         pysdd = _import_pysdd()
         self.whole = vtree
         self.vars = sorted(used)  # PySDD's variable i + 1 is vars[i]
@@ -228,9 +232,7 @@ class _Compiler:
             path.write_text(_vtree_file(self.vtree, position), encoding="ascii")
             self.manager = pysdd.SddManager.from_vtree(pysdd.Vtree.from_file(str(path)))
         self.manager.auto_gc_and_minimize_off()  # minimising would change the vtree
-        self.on_part: Callable[[int], None] = lambda _: None
-        self.is_apart = False
-        self.max_seconds = math.inf
+        self.max_seconds, self.on_part, self.is_apart = max_seconds, on_part, is_apart
         self.part: Event | None = None  # that is being compiled
         self.started = time.monotonic()
 

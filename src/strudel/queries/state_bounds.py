@@ -29,7 +29,7 @@ from strudel.queries.best_states import KBest, all_cells, weighed_cells
 from strudel.queries.given import remembered
 from strudel.tables.evidence import Evidence
 
-N_SEEDS = 32  # components whose best states a search begins with
+N_SEEDS = 12  # components whose best states a search begins with
 WIDTH = 64  # components that go side by side, at most
 MOST_CHUNKS = 4  # of the components, each with its own sums, so that threads share the work
 SMALLEST = 1e-100  # of values and parameters that are not zero: three multiply to 1e-300
@@ -248,7 +248,7 @@ def relax(row: RowValues, value: FloatArray, log_best: FloatArray, log_enough: f
 
     value, log_theta = value.take(kept, axis=1), circuit.edge_log_theta.take(kept, axis=1)
     terms = log_theta + value.take(edges.edge_left, axis=0) + value.take(edges.edge_right, axis=0)
-    is_live, is_reached = np.any(terms > -np.inf, axis=1), np.zeros(len(value), dtype=bool)
+    is_live, is_reached = terms.max(axis=1) > -np.inf, np.zeros(len(value), dtype=bool)
     keep_reached(*edges, is_live, is_reached)
     open_of = np.full(len(circuit.columns), NONE, dtype=np.int32)
     open_of[row.places] = np.arange(len(row.places))
@@ -278,7 +278,7 @@ def relax(row: RowValues, value: FloatArray, log_best: FloatArray, log_enough: f
         row.first,
         1 + starts(column, len(row.places)),
         leaf_first,
-        np.any(log_cells > -np.inf, axis=1)[cell].astype(np.uint8),
+        (log_cells.max(axis=1) > -np.inf)[cell].astype(np.uint8),
         int(node_number[-1]),
         node_edges[: n_nodes + 1],
         edge_node,
@@ -416,16 +416,8 @@ def _passes(
         n_live = _find_live_edges(every if is_exact and is_down else mine, r, m)
         if not m.is_reached[r.root]:
             continue
-        n_sums = 0
-        for n in range(first_sum, n_nodes):
-            n_sums += m.is_reached[n]
-        is_one_way = is_exact and not is_down and n_sums == n_live
         _find_leaf_rows(mine, r, m.leaf_row)
         for block in range(chunk, len(r.weight), n_chunks):
-            if is_one_way:
-                _multiply(r, block, n_live, m)
-                total[row, chunk] += _sum_of_products(r.weight[block], m.value[ONE])
-                continue
             _pass_up(mine, r, block, is_exact, n_live, m)
             total[row, chunk] += _sum_of_products(r.weight[block], m.value[r.root])
             if is_down:
@@ -489,24 +481,6 @@ def _find_leaf_rows(allowed: ByteArray, r: Relaxation, leaf_row: IntArray) -> No
             leaf_row[n] = SOME if n_allowed > 1 else r.leaf_first[n] + only - start
             if n_allowed == stop - start:
                 leaf_row[n] = ALL
-
-
-@kernel
-def _multiply(r: Relaxation, block: int, n_live: int, m: _Memory) -> None:
-    """The value of a complete state that takes one edge of every sum, at node ONE."""
-    value = m.value[ONE]
-    value[:] = 1.0
-    for n in range(1, len(m.leaf_row)):
-        if m.is_reached[n]:
-            cell = r.table[block, m.leaf_row[n]]
-            for b in range(len(value)):
-                value[b] *= cell[b]
-            _keep_digits(value, 0.0)
-    for e in m.live[:n_live]:
-        share = r.theta[block, e]
-        for b in range(len(value)):
-            value[b] *= share[b]
-        _keep_digits(value, 0.0)
 
 
 @kernel
