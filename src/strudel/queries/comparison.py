@@ -31,6 +31,7 @@ from strudel.queries.given import (
     raise_if_impossible,
     where_known,
 )
+from strudel.queries.likelihood import log_probabilities_of_rows
 from strudel.queries.sampling import draw_cells
 
 QUERY = "compare"
@@ -171,7 +172,7 @@ class _Group:
     def log_probabilities(self, cells: Mapping[int, AnyArray], n_rows: int) -> FloatArray:
         """The log-probability of cells of the other columns, given the group."""
         states = self.asked.evidence.with_states(cells, n_rows)
-        return log_probabilities(self.circuit, states) - self.log_p
+        return log_probabilities_of_rows(self.circuit, states) - self.log_p
 
 
 def _group(model: Any, given: Any) -> _Group:
