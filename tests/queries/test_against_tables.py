@@ -153,7 +153,6 @@ BLOCKS = [
     (cells, "PARALLEL_WORK", 0),
     (counting, "BLOCK_VALUES", 1),
     (likelihood, "BLOCK_LOGS", 1),
-    (event_probability, "BLOCK_LOGS", 1),
     (event_probability, "MAX_CASE_ROWS", 1),
     (walks, "BLOCK_VALUES", 1),
     (sampling, "BLOCK_VALUES", 1),

@@ -13,7 +13,7 @@ as in the paper.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -148,8 +148,7 @@ def leaf_name(column: Column, cells: AnyArray) -> str:
     return f"{column.name}: {len(cells)}{some} values"
 
 
-@dataclass(frozen=True, eq=False)
-class CircuitLayout:
+class CircuitLayout(NamedTuple):
     """Marks and lines of a drawing; x grows towards the root, y upwards, neighbours are 1 apart."""
 
     mark_kind: tuple[Kind, ...]
@@ -182,22 +181,22 @@ class _Layout:
 
     def __init__(self, circuit: DrawnCircuit) -> None:
         self.circuit = circuit
-        self.theta = circuit.theta
-        self.kind: list[Kind] = []
-        self.label: list[str] = []
-        self.x: list[float] = []
-        self.y: list[float] = []
+        self.marks: list[tuple[Kind, str, float, float]] = []  # kind, label, x, y
         self.lines: list[tuple[int, int, int, float]] = []
         # uses[node]: the marks of its parents, with the edge and the parameter to write on it.
         self.uses: list[list[tuple[int, int, float]]] = [[] for _ in circuit.node_vtree]
-        self.vtree_inputs, self.vtree_sums = _by_vtree(circuit)
+        nodes: list[list[int]] = [[] for _ in range(2 * circuit.vtree.n_nodes)]
+        for node, v in enumerate(circuit.node_vtree.tolist()):
+            nodes[2 * v + (node >= circuit.n_inputs)].append(node)
+        for own in nodes[::2]:  # the value 1 of a variable before 0
+            own.sort(key=lambda node: circuit.label[node].startswith("¬"))
+        self.vtree_inputs, self.vtree_sums = nodes[::2], nodes[1::2]
         self.band_size = _band_sizes(circuit, self.vtree_inputs, self.vtree_sums)
 
     def finish(self) -> CircuitLayout:
         """Place all bands and freeze."""
         vtree = self.circuit.vtree
-        top = np.zeros(vtree.n_nodes)
-        height = np.zeros(vtree.n_nodes)
+        top, height = np.zeros((2, vtree.n_nodes))
         height[vtree.root] = self.band_size[vtree.root]
         for v in range(vtree.n_nodes - 1, -1, -1):
             if vtree.node_var[v] != NONE:
@@ -208,17 +207,11 @@ class _Layout:
             share = self.band_size[left] / (self.band_size[left] + self.band_size[right])
             height[left], height[right] = height[v] * share, height[v] * (1 - share)
             top[left], top[right] = top[v], top[v] + height[left]
+        kinds, labels, x, y = zip(*self.marks, strict=True)
         lines = np.array([line[:3] for line in self.lines], dtype=np.int32).reshape(-1, 3)
-        return CircuitLayout(
-            mark_kind=tuple(self.kind),
-            mark_label=tuple(self.label),
-            mark_x=np.array(self.x),
-            mark_y=-np.array(self.y),
-            line_start=lines[:, 0],
-            line_end=lines[:, 1],
-            line_edge=lines[:, 2],
-            line_theta=np.array([line[3] for line in self.lines]),
-        )
+        theta = np.array([line[3] for line in self.lines])
+        start, end, edge = lines.T
+        return CircuitLayout(kinds, labels, np.array(x), -np.array(y), start, end, edge, theta)
 
     def _place_inner(self, v: int, top: float, height: float) -> None:
         column = -2.0 * float(self.circuit.vtree.node_depth[v])
@@ -226,81 +219,65 @@ class _Layout:
         choices: list[tuple[int, int]] = []  # the mark of a sum, and one of its edges
         for node, y in zip(nodes, _spread(len(nodes), top, height), strict=True):
             first, last = self.circuit.node_edges[node : node + 2]
-            if last - first == 1:
-                product = self._mark("product", "", column, y)
-                self._join_parents(node, product)
-                self._use_children(first, product)
-            else:
-                mark = self._mark("sum", "", column, y)
-                self._join_parents(node, mark)
+            has_choice = last - first > 1
+            mark = self._mark("sum" if has_choice else "product", node, column, y)
+            if has_choice:
                 choices += [(mark, edge) for edge in range(first, last)]
+            else:
+                self._use_children(first, mark)
         for (mark, edge), y in zip(choices, _spread(len(choices), top, height), strict=True):
-            product = self._mark("product", "", column - 1.0, y)
-            self.lines.append((product, mark, edge, float(self.theta[edge])))
+            product = self._mark("product", NONE, column - 1.0, y)
+            self.lines.append((product, mark, edge, float(self.circuit.theta[edge])))
             self._use_children(edge, product)
 
     def _place_leaf(self, v: int, top: float, height: float) -> None:
-        column = -2.0 * float(self.circuit.vtree.node_depth[v])
-        inputs = self.vtree_inputs[v]
-        direct = [node for node in inputs if self.uses[node] or node == self.circuit.root]
+        vtree, inputs = self.circuit.vtree, self.vtree_inputs[v]
+        column = -2.0 * float(vtree.node_depth[v])
+        direct = [node for node in inputs if self._is_used(node)]
         sums = self._by_parents(self.vtree_sums[v])
         share = len(direct) / (len(direct) + max(len(sums), 2)) if sums else 1.0  # of the band
+        parent = vtree.node_parent[v]
+        is_left = bool(parent != NONE and vtree.node_left[parent] == v)
         for node, y in zip(direct, _spread(len(direct), top, height * share), strict=True):
             # Its lines run to the middle of the parent's band and must clear its twin.
-            is_behind = len(direct) == 2 and node == direct[self._is_left_child(v)]
-            self._join_parents(
-                node, self._mark("input", self.circuit.label[node], column - 0.4 * is_behind, y)
-            )
+            is_behind = len(direct) == 2 and node == direct[is_left]
+            self._mark("input", node, column - 0.4 * is_behind, y)
         top, height = top + height * share, height * (1 - share)
         for node, y in zip(sums, _spread(len(sums), top, height), strict=True):
-            mark = self._mark("sum", "", column, y)
-            self._join_parents(node, mark)
+            mark = self._mark("sum", node, column, y)
             for edge in range(*self.circuit.node_edges[node : node + 2]):
                 literal = self.circuit.edge_left[edge]
-                self.uses[literal].append((mark, edge, float(self.theta[edge])))
+                self.uses[literal].append((mark, edge, float(self.circuit.theta[edge])))
         below = [node for node in inputs if self.uses[node]]
         for node, y in zip(below, _spread(len(below), top, height), strict=True):
-            self._join_parents(node, self._mark("input", self.circuit.label[node], column - 1.0, y))
+            self._mark("input", node, column - 1.0, y)
 
-    def _is_left_child(self, v: int) -> bool:
-        vtree = self.circuit.vtree
-        parent = vtree.node_parent[v]
-        return bool(parent != NONE and vtree.node_left[parent] == v)
-
-    def _mark(self, kind: Kind, label: str, x: float, y: float) -> int:
-        self.kind.append(kind)
-        self.label.append(label)
-        self.x.append(x)
-        self.y.append(y)
-        return len(self.kind) - 1
+    def _mark(self, kind: Kind, node: int, x: float, y: float) -> int:
+        """Add a mark, and the lines to everything that uses its node so far; NONE for no node."""
+        mark = len(self.marks)
+        label = self.circuit.label[node] if kind == "input" else ""
+        self.marks.append((kind, label, x, y))
+        if node != NONE:
+            self.lines += [(mark, parent, edge, theta) for parent, edge, theta in self.uses[node]]
+            self.uses[node] = []
+        return mark
 
     def _use_children(self, edge: int, product: int) -> None:
         for child in (self.circuit.edge_left[edge], self.circuit.edge_right[edge]):
             self.uses[child].append((product, edge, np.nan))
 
-    def _join_parents(self, node: int, mark: int) -> None:
-        """Draw the lines from `node` to everything that uses it so far."""
-        self.lines += [(mark, parent, edge, theta) for parent, edge, theta in self.uses[node]]
-        self.uses[node] = []
+    def _is_used(self, node: int) -> bool:
+        return bool(self.uses[node]) or node == self.circuit.root
 
     def _by_parents(self, nodes: list[int]) -> list[int]:
         """Nodes that something uses, by the mean height of their parents to avoid crossings."""
-        used = [node for node in nodes if self.uses[node] or node == self.circuit.root]
-        return sorted(used, key=lambda node: (self._mean_parent_y(node), node))
 
-    def _mean_parent_y(self, node: int) -> float:
-        return float(np.mean([self.y[parent] for parent, _, _ in self.uses[node]] or [0.0]))
+        def height(node: int) -> float:
+            return float(
+                np.mean([self.marks[parent][3] for parent, *_ in self.uses[node]] or [0.0])
+            )
 
-
-def _by_vtree(circuit: DrawnCircuit) -> tuple[list[list[int]], list[list[int]]]:
-    """Inputs and sums at every vtree node; the value 1 of a variable before 0."""
-    inputs: list[list[int]] = [[] for _ in range(circuit.vtree.n_nodes)]
-    sums: list[list[int]] = [[] for _ in range(circuit.vtree.n_nodes)]
-    for node, v in enumerate(circuit.node_vtree.tolist()):
-        (inputs if node < circuit.n_inputs else sums)[v].append(node)
-    for own in inputs:
-        own.sort(key=lambda node: circuit.label[node].startswith("¬"))
-    return inputs, sums
+        return sorted(filter(self._is_used, nodes), key=lambda node: (height(node), node))
 
 
 def _band_sizes(

@@ -41,7 +41,7 @@ from strudel.queries.given import (
     raise_if_impossible,
     remembered,
 )
-from strudel.queries.likelihood import BLOCK_LOGS, logs_of_rows
+from strudel.queries.likelihood import in_blocks, logs_of_rows
 from strudel.tables.evidence import Evidence
 from strudel.tables.schema import Columns
 
@@ -261,11 +261,11 @@ def log_joint(
     device: Any = None,
 ) -> FloatArray:
     """Log-probability `(n_rows,)` of an event together with every row."""
-    log_p = np.empty(len(evidence))
-    for part in slices(len(log_p), max(1, BLOCK_LOGS // circuit.n_components)):
-        rows = evidence.take(np.arange(part.start, part.stop))
-        log_p[part] = log_mean(circuit, _logs_of_event(circuit, event, rows, max_pairs, device))
-    return log_p
+    return in_blocks(
+        circuit,
+        evidence,
+        lambda rows: _logs_of_event(circuit, event, rows, max_pairs, device),
+    )
 
 
 def _logs_of_event(

@@ -18,7 +18,7 @@ from strudel._names import quote
 from strudel._numba import in_threads, kernel
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.algebra.marginalization import without_others
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.finer import with_groups
 from strudel.circuits.properties import why_not_deterministic
 from strudel.circuits.reweigh import given_row
@@ -104,9 +104,7 @@ def _one_walk(circuit: Circuit, evidence: Evidence) -> tuple[FloatArray, FloatAr
         rows.first,
         rows.log_value[:, 0],
         within,
-        circuit.node_edges,
-        circuit.edge_left,
-        circuit.edge_right,
+        Edges(circuit.node_edges, circuit.edge_left, circuit.edge_right),
         circuit.edge_log_theta[:, 0],
         log_p,
         found,
@@ -123,14 +121,13 @@ def _entropies(
     first: IntArray,
     log_value: FloatArray,
     within: FloatArray,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     log_theta: FloatArray,
     log_p: FloatArray,
     entropies: FloatArray,
 ) -> None:
     """Fill log-probabilities and entropies: one walk up in logs per row."""
+    node_edges, edge_left, edge_right = edges
     n_nodes = len(node_edges) - 1
     value, entropy = np.empty(n_nodes), np.empty(n_nodes)
     term = np.empty(len(log_theta))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import flow_log_likelihood, flow_logs
 from strudel.circuits.passes import distinct_rows
-from strudel.circuits.walks import component_logs_of, leaf_rows
+from strudel.circuits.walks import component_logs_of, leaf_rows, made_once
 from strudel.data.validation import check_binary, slices
 from strudel.errors import CircuitPropertyError
 from strudel.queries.by_block import lazily
@@ -112,10 +113,17 @@ def log_probabilities_of_rows(
     circuit: Circuit, evidence: Evidence, device: Any = None
 ) -> FloatArray:
     """Log-probability `(n_rows,)` of every row, cells for numbers."""
+    return in_blocks(circuit, evidence, lambda rows: logs_of_rows(circuit, rows, device))
+
+
+def in_blocks(
+    circuit: Circuit, evidence: Evidence, logs_of: Callable[[Evidence], FloatArray]
+) -> FloatArray:
+    """Log-probability `(n_rows,)` of every row, from those under all components, block by block."""
     log_p = np.empty(len(evidence))
     for part in slices(len(evidence), max(1, BLOCK_LOGS // circuit.n_components)):
         rows = evidence.take(np.arange(part.start, part.stop))
-        log_p[part] = log_mean(circuit, logs_of_rows(circuit, rows, device))
+        log_p[part] = log_mean(circuit, logs_of(rows))
     return log_p
 
 
@@ -172,11 +180,12 @@ def joint_logs(circuit: Circuit, evidence: Evidence, place: int) -> FloatArray:
 
 def _without(circuit: Circuit, place: int) -> Circuit:
     """The circuit in which a column says nothing: its leaves are 1 for every cell."""
-    key = f"_without_{place}"
-    if key not in circuit.__dict__:
-        logs = circuit.leaf_log_p.copy()
-        first, last = circuit.leaf_first[circuit.column_leaves[place : place + 2]]
+
+    def make(whole: Circuit) -> Circuit:
+        logs = whole.leaf_log_p.copy()
+        first, last = whole.leaf_first[whole.column_leaves[place : place + 2]]
         logs[first:last] = 0.0
-        circuit.__dict__[key] = replace(circuit, leaf_log_p=logs)
-    rest: Circuit = circuit.__dict__[key]
+        return replace(whole, leaf_log_p=logs)
+
+    rest: Circuit = made_once(circuit, f"_without_{place}", make)
     return rest
