@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -204,7 +204,9 @@ def cases_of(event: Event, columns: Columns) -> list[dict[int, Region]] | None:
         n_asked += len(allowed)
         if n_asked > MAX_CASES:
             return None
-        limits = _limits(event, classes, allowed)
+        limits = bounds_from_leaves(
+            event, partial(classes.bounds_of, allowed=allowed), len(allowed)
+        )
         must, may = limits[id(event)]
         found.append(allowed[must])
         is_open = np.flatnonzero(may & ~must)
@@ -218,10 +220,6 @@ def cases_of(event: Event, columns: Columns) -> list[dict[int, Region]] | None:
                 split.append(part)
         allowed = np.array(split, dtype=bool).reshape(len(split), allowed.shape[1])
     return [_regions(classes, case) for case in np.concatenate(found)]
-
-
-def _limits(event: Event, classes: Classes, allowed: AnyArray) -> dict[int, Bounds]:
-    return bounds_from_leaves(event, lambda leaf: classes.bounds_of(leaf, allowed), len(allowed))
 
 
 def _open_leaf(

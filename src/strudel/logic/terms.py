@@ -215,12 +215,10 @@ def event_of(item: Any) -> Event | None:
     if isinstance(item, Cnf | Dnf):
         outer, inner = ("and", "or") if isinstance(item, Cnf) else ("or", "and")
         groups = np.split(item.literal, item.group_start[1:-1]) if item.n_groups else []
-        return Event(outer, tuple(_literals(inner, group) for group in groups))
+        return Event(
+            outer, tuple(Event(inner, tuple(map(_literal, group.tolist()))) for group in groups)
+        )
     return _from_nnf(item) if isinstance(item, Nnf) else None
-
-
-def _literals(kind: str, literals: Any) -> Event:
-    return Event(kind, tuple(_literal(literal) for literal in literals.tolist()))
 
 
 def _literal(literal: int) -> Event:

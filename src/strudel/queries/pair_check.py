@@ -205,20 +205,8 @@ class Check:
     def _repr_html_(self) -> str:
         """The sentences, and a table of the worst pairs."""
         said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences()[:10])
-        head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in PairFit._fields)
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f"<td>{f'{value:.3g}' if isinstance(value, float) else escape(value)}</td>"
-                for value in pair
-            )
-            + "</tr>"
-            for pair in self.pairs()[:10]
-        )
-        return (
-            f"<p>Check: {self._title()}</p><ul>{said}</ul>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
+        table = self.to_frame().head(10).to_html(index=False, float_format="{:.3g}".format)
+        return f"<p>Check: {self._title()}</p><ul>{said}</ul>{table}"
 
 
 def check(model: Any, rows: Any, *, sample_weight: Any = None) -> Check:
@@ -367,17 +355,13 @@ def _label(column: Column, is_in: AnyArray) -> str:
         return f"= any of {len(places)} other values"
     ends: Sequence[str] = column.labels[1:]
     if column.edges:
-        text: Callable[[float], str] = date_text if column.kind == "date" else _number_text
+        text: Callable[[float], str] = date_text if column.kind == "date" else "{:.6g}".format
         text = duration_text if column.dtype == "duration" else text
         ends = [text(edge) for edge in column.edges]
     low, high = ends[first - 1] if first else "", ends[last] if last < len(ends) else ""
     if low and high:
         return f"from {low} to below {high}"
     return f">= {low}" if low else f"< {high}" if high else "is known"
-
-
-def _number_text(number: float) -> str:
-    return f"{number:.6g}"
 
 
 def _strongest_pairs(

@@ -100,14 +100,9 @@ def strong_part(tree: ColumnTree, share: float) -> ColumnTree:
 def _marginals(tree: ColumnTree) -> list[FloatArray]:
     """The chance of every value of every column."""
     found: dict[int, FloatArray] = {}
-    for c in range(len(tree.columns)):
-        path = [c]
-        while path[-1] not in found and tree.column_parent[path[-1]] != NONE:
-            path.append(int(tree.column_parent[path[-1]]))
-        for at in reversed(path):
-            if at not in found:
-                up, lines = int(tree.column_parent[at]), tree.column_table[at]
-                found[at] = lines[0] if up == NONE else found[up] @ lines
+    for c in ChowLiuTree(tree.column_parent, np.zeros((0, 2))).parents_first():
+        up, lines = int(tree.column_parent[c]), tree.column_table[c]
+        found[c] = lines[0] if up == NONE else found[up] @ lines
     return [found[c] for c in range(len(tree.columns))]
 
 
