@@ -43,12 +43,6 @@ def test_bayes_rule(circuit, seed, data):
         assert why_not_deterministic(replace(found)) is None  # found again
 
 
-def test_known_variables_have_one_cell():
-    p = condition(figure_1_circuit(), {"X1": 1, "X2": 0, "X3": 1, "X4": 0})
-    assert p.n_edges == 3  # one product per inner vtree node
-    assert np.count_nonzero(p.leaf_log_p == 0.0) == 4
-
-
 def test_impossible_evidence():
     p = compile_factorized(figure_1_circuit().vtree, [0.0, 0.5, 0.5, 0.5])
     with pytest.raises(ValueError, match="probability zero"):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from joint import (
     REL,
     Joint,
-    large_circuits,
     mixture_models,
     models_with_rows,
     some_rows,
@@ -120,20 +119,6 @@ def test_special_mixtures(name, rng):
     mixture, joint = special_mixtures()[name], special_joint(name)
     order = rng.permutation(mixture.n_vars).tolist()
     check_queries(mixture, joint, some_rows(joint, rng), order, (mixture.n_vars + 1) // 2)
-
-
-@pytest.mark.compiled
-def test_twelve_variables(rng):
-    for circuit in large_circuits(12):
-        joint = Joint(circuit)
-        rows = some_rows(joint, rng, known=0.2)
-        check_queries(circuit, joint, rows, rng.permutation(12).tolist(), 3)
-        if circuit.is_deterministic:
-            for row in rows:
-                states, log_p = most_probable_state(circuit, row, k=100)
-                expected_state, expected = joint.best(row, 100)
-                np.testing.assert_allclose(log_p[: len(expected)], expected, rtol=REL)
-                assert states[: len(expected)].tolist() == expected_state.tolist()
 
 
 # Laws that tie mixtures to circuits

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from joint import NAN
 from strudel import count_distribution
 from strudel.circuits import compile_factorized, figure_1_circuit
 from strudel.trees.vtree import balanced_vtree, linear_vtree, random_vtree
@@ -18,18 +17,6 @@ def test_names_and_numbers_mean_the_same():
     np.testing.assert_array_equal(
         count_distribution(figure_1_circuit(), pd.Index(["X2", "X4"]), {2: 1}), found
     )
-
-
-def test_one_variable_is_counted_by_its_probability():
-    assert count_distribution(figure_1_circuit(), "X4") == pytest.approx([0.6, 0.4])
-    assert count_distribution(figure_1_circuit(), 3) == pytest.approx([0.6, 0.4])
-
-
-def test_what_is_known_counts_as_it_is():
-    found = count_distribution(figure_1_circuit(), given=[1, 1, 0, NAN])
-    assert found[:2].tolist() == [0.0, 0.0]
-    assert found[4] == 0.0
-    assert found.sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("make", [balanced_vtree, linear_vtree, lambda n: random_vtree(n, 0)])

@@ -13,11 +13,10 @@ from joint import NAN, REL, Joint, special_circuits, special_joint, special_mixt
 from strategies import examples, seeds
 from strudel import CircuitPropertyError, condition, entropy, mutual_information
 from strudel.algebra import marginalization
-from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
+from strudel.circuits import compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.queries import cells
 from strudel.queries.hidden_choices import HiddenChoices
-from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import balanced_vtree, linear_vtree
 
 TINY = 1e-13  # the entropies that are subtracted are of the size of 1, so rounding leaves this
@@ -78,27 +77,6 @@ def test_what_is_known_tells_nothing():
         0, abs=TINY
     )
     assert entropy(circuit, [1, 0, 1, 0]) == 0.0
-
-
-def compiled_tree(rng, n_vars, n_rows=200):
-    data = rng.random((n_rows, 1)) < 0.5
-    columns = [data[:, 0]]
-    for var in range(1, n_vars):
-        parent = columns[int(rng.integers(max(0, var - 3), var))]
-        columns.append(parent ^ (rng.random(n_rows) < 0.2))
-    tree = learn_chow_liu_tree(np.stack(columns, axis=1).astype(np.uint8), alpha=1.0)
-    return tree, compile_chow_liu(tree, vtree_from_chow_liu(tree))
-
-
-@pytest.mark.compiled
-def test_a_variable_of_a_tree_is_told_everything_by_its_neighbours(rng):
-    tree, circuit = compiled_tree(rng, 300)
-    for var in (0, 17, 150, 299):
-        near = set(np.flatnonzero(tree.var_parent == var).tolist()) | {int(tree.var_parent[var])}
-        near = sorted(near - {-1})
-        rest = [other for other in range(300) if other != var]
-        expected = mutual_information(circuit, var, near)
-        assert mutual_information(circuit, var, rest) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.compiled

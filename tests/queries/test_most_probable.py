@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import oracle
 from column_circuits import category_column, column_circuits, deterministic_circuit, joint_of
-from joint import REL, Joint, models_with_rows, some_rows, special_circuits
+from joint import REL, Joint, models_with_rows
 from strategies import circuits, examples, seeds
 from strudel import log_likelihood, most_probable_state
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
@@ -48,19 +48,6 @@ def test_the_k_best_completions_are_those_of_the_table(case, k):
         assert found[:n_found] == pytest.approx(expected, rel=REL, abs=1e-12)
         assert state[:n_found].tolist() == expected_state.tolist()
         assert np.all(found[n_found:] == -math.inf)
-
-
-@pytest.mark.parametrize("name", special_circuits())
-def test_special_circuits(name, rng):
-    circuit = special_circuits()[name]
-    joint = Joint(circuit)
-    for row in some_rows(joint, rng):
-        for k in (1, 5):
-            states, log_p = most_probable_state(circuit, row, k=k)
-            expected_state, expected = joint.best(row, k)
-            found = np.atleast_2d(states)[: len(expected)]
-            assert found.tolist() == expected_state.tolist()
-            assert np.atleast_1d(log_p)[: len(expected)] == pytest.approx(expected, rel=REL)
 
 
 @pytest.mark.parametrize("make", [balanced_vtree, linear_vtree, lambda n: random_vtree(n, 3)])

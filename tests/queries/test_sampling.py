@@ -16,13 +16,10 @@ from joint import (
     some_rows,
     special_circuits,
     special_mixtures,
-    steep_circuit,
-    steep_row,
 )
 from strategies import partition_circuit, seeds, split_circuit, sum_circuit
 from strudel import sample
 from strudel.circuits import compile_factorized, figure_1_circuit
-from strudel.queries import sampling
 from strudel.trees.vtree import balanced_vtree, random_vtree
 
 
@@ -80,14 +77,6 @@ def test_completions_agree_with_the_evidence_and_are_possible(case, seed):
     for row, completions in zip(rows, found, strict=True):
         for state in completions:
             assert joint.given(row)[int("".join(map(str, state)), 2)] > 0.0
-
-
-def test_questions_may_be_taken_one_by_one(monkeypatch):
-    circuit, row = steep_circuit(60), steep_row(60)
-    expected = sample(circuit, 50, [row, np.full(64, NAN)], random_state=0)
-    monkeypatch.setattr(sampling, "BLOCK_VALUES", 1)
-    found = sample(circuit, 50, [row, np.full(64, NAN)], random_state=0)
-    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("n", [-1, 2.5, "3"])

@@ -144,24 +144,6 @@ def test_children_are_listed_in_increasing_order():
     assert repr(tree) == "ChowLiuTree(n_vars=4, roots=[0])"
 
 
-@pytest.mark.compiled
-@pytest.mark.parametrize("name", ["nltcs", "plants", "pumsb_star", "ad"])
-def test_real_trees_are_kruskals(data_folder, name):
-    from strudel.data.datasets import load_dataset
-
-    bits = pack_columns(load_dataset(name).train)
-    weight = pairwise_mutual_information(pair_counts(bits), bits.total_weight)
-    j, i = np.tril_indices(bits.n_vars, -1)  # by larger, then smaller endpoint
-    order = np.argsort(-weight[i, j], kind="stable")
-    group = np.arange(bits.n_vars)
-    expected = set()
-    for a, b in zip(i[order].tolist(), j[order].tolist(), strict=True):
-        if group[a] != group[b]:
-            expected.add((a, b))
-            group[group == group[b]] = group[a]
-    assert edge_set(learn_chow_liu_tree(bits).var_parent) == expected
-
-
 @given(tables)
 def test_any_root_gives_the_same_tree(X):
     centre = learn_chow_liu_tree(X)

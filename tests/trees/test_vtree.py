@@ -24,10 +24,6 @@ def leaves(nested):
     return [nested] if isinstance(nested, int) else leaves(nested[0]) + leaves(nested[1])
 
 
-def height(nested):
-    return 0 if isinstance(nested, int) else 1 + max(map(height, nested))
-
-
 @st.composite
 def nested_pairs(draw, max_vars=8):
     """Any binary tree over the variables 0, 1, ..., in any order."""
@@ -72,15 +68,6 @@ def reference_vtree(tree, shape):
 @given(nested_pairs())
 def test_from_nested_and_back(nested):
     assert Vtree.from_nested(nested).to_nested() == nested
-
-
-@given(nested_pairs())
-def test_sizes_and_orders_follow_the_pairs(nested):
-    vtree = Vtree.from_nested(nested)
-    assert vtree.n_vars == len(leaves(nested))
-    assert vtree.n_nodes == 2 * vtree.n_vars - 1
-    assert vtree.order.tolist() == leaves(nested)
-    assert vtree.depth == height(nested)
 
 
 @given(vtrees(max_vars=8))

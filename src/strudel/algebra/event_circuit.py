@@ -12,6 +12,7 @@ each other is a sum over these.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -111,23 +112,38 @@ def _circuit_of_cases(
     """The circuit that is 1 in one of some cases, which exclude each other: its root chooses."""
     if not cases:
         return None
-    tables: dict[int, FloatArray] = {}  # by vtree leaf, those of the regions that cases have there
-    edges: dict[int, AnyArray] = {}  # by inner vtree node, the products that cases have there
-    node: list[AnyArray] = []  # by vtree node, which of these each case has
-    for v in range(vtree.n_nodes):
-        place = int(vtree.node_var[v])
-        if place == NONE:
-            pairs = np.column_stack([node[vtree.node_left[v]], node[vtree.node_right[v]]])
-            edges[v], which = np.unique(pairs, axis=0, return_inverse=True)
-        else:
-            regions = [case.get(place, EVERYWHERE) for case in cases]
-            distinct = list(dict.fromkeys(regions))
-            tables[place] = np.array([columns[place].weights(region) for region in distinct])
-            which = np.array([distinct.index(region) for region in regions])
-        node.append(which.ravel())
+    tables, which = [], []
+    for place, column in enumerate(columns):
+        regions = [case.get(place, EVERYWHERE) for case in cases]
+        distinct = list(dict.fromkeys(regions))
+        tables.append(np.array([column.weights(region) for region in distinct]))
+        which.append(np.array([distinct.index(region) for region in regions]))
     if len(columns) == 1:  # a single leaf, whose cells are those of any case
-        tables[0] = tables[0].sum(axis=0, keepdims=True)
-    n_leaves = [len(tables[place]) for place in range(len(columns))]
+        tables, which = [tables[0].sum(axis=0, keepdims=True)], [np.zeros(1, dtype=np.int64)]
+    return sum_over_cases(columns, vtree, tables, which, np.zeros(len(which[0])))
+
+
+def sum_over_cases(
+    columns: Columns,
+    vtree: Vtree,
+    tables: Sequence[FloatArray],
+    which: Sequence[AnyArray],
+    log_theta: FloatArray,
+) -> Circuit:
+    """The circuit whose root chooses among different cases, with these log-parameters.
+
+    Column c has the table ``tables[c][which[c][i]]`` over its cells in case i.
+    """
+    edges: dict[int, AnyArray] = {}  # by inner vtree node, the products that cases have there
+    node: list[AnyArray] = []  # by vtree node, which of these, or of the tables, each case has
+    for v in range(vtree.n_nodes):
+        if vtree.node_var[v] == NONE:
+            pairs = np.column_stack([node[vtree.node_left[v]], node[vtree.node_right[v]]])
+            edges[v], own = np.unique(pairs, axis=0, return_inverse=True)
+            node.append(own.ravel())
+        else:
+            node.append(which[int(vtree.node_var[v])])
+    n_leaves = [len(table) for table in tables]
     n_sums = [1 if v == vtree.root else len(own) for v, own in edges.items()]
     first = np.zeros(vtree.n_nodes, dtype=np.int64)  # the first node at each vtree node
     first[vtree.var_leaf] = np.cumsum(n_leaves) - n_leaves
@@ -137,18 +153,21 @@ def _circuit_of_cases(
         sides.append(own + first[[vtree.node_left[v], vtree.node_right[v]]])
     left, right = np.concatenate(sides).T
     width = [1] * (sum(n_sums) - 1) + [len(edges[vtree.root])] if edges else []
+    logs = np.zeros((len(left), 1))
+    if edges:
+        logs[len(left) - len(log_theta) + node[vtree.root], 0] = log_theta
     with np.errstate(divide="ignore"):
-        logs = np.log(np.concatenate([tables[place].ravel() for place in range(len(columns))]))
+        cells = np.log(np.concatenate([table.ravel() for table in tables]))
     return Circuit(
         columns,
         vtree,
         np.repeat(np.arange(len(columns)), n_leaves),
-        logs[:, np.newaxis],
+        cells[:, np.newaxis],
         np.repeat(list(edges), n_sums).astype(np.int32),
         np.concatenate([[0], np.cumsum(width)]),
         left,
         right,
-        np.zeros((len(left), 1)),
+        logs,
         np.zeros(1),
     )
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray
+from strudel.algebra.event_circuit import sum_over_cases
 from strudel.algebra.operands import one_circuit
 from strudel.circuits.circuit import Circuit, starts
 from strudel.circuits.properties import (
@@ -251,43 +252,13 @@ def _table_size(circuit: Circuit) -> float:
 
 def _as_table(circuit: Circuit) -> Circuit:
     """The same distribution as a sum over all states: a leaf per cell, a sum per state below."""
-    vtree, columns = circuit.vtree, circuit.columns
-    sizes = [column.n_cells for column in columns]
-    asked = Asked(circuit, nothing_known(columns))
+    columns = circuit.columns
+    asked, sizes = Asked(circuit, nothing_known(columns)), columns.n_cells.tolist()
     logs, _ = joint_table(asked, range(len(columns)), "marginalize", math.prod(sizes))
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    states: list[AnyArray] = []  # per vtree node a node for every state, the last leaf fastest
-    sum_vtree: list[int] = []
-    edges: list[AnyArray] = []
-    for v in range(vtree.n_nodes):
-        place = int(vtree.node_var[v])
-        if place != NONE:
-            states.append(np.arange(ends[place], ends[place + 1]))
-            continue
-        left, right = states[vtree.node_left[v]], states[vtree.node_right[v]]
-        edges.append(np.stack([np.repeat(left, len(right)), np.tile(right, len(left))]))
-        n_sums = edges[-1].shape[1] if v != vtree.root else 1
-        states.append(int(ends[-1]) + len(sum_vtree) + np.arange(n_sums))
-        sum_vtree += [v] * n_sums
-    n_states = edges[-1].shape[1]
-    edge_left, edge_right = np.hstack(edges)
-    log_theta = np.zeros((len(edge_left), 1))
-    log_theta[-n_states:, 0] = logs.transpose(vtree.order).ravel()
-    with np.errstate(divide="ignore"):
-        cells = [np.log(np.eye(size)).ravel() for size in sizes]
-    made = Circuit(
-        columns,
-        vtree,
-        np.repeat(np.arange(len(sizes)), sizes),
-        np.concatenate(cells)[:, np.newaxis],
-        np.array(sum_vtree, dtype=np.int32),
-        np.append(np.arange(len(sum_vtree)), len(edge_left)),
-        edge_left,
-        edge_right,
-        log_theta,
-        np.zeros(1),
-        circuit.known,
+    states = np.indices(logs.shape).reshape(len(columns), -1)
+    made = sum_over_cases(
+        columns, circuit.vtree, [np.eye(n) for n in sizes], list(states), logs.ravel()
     )
-    found, _ = normalized(made_deterministic(made))
+    found, _ = normalized(made_deterministic(replace(made, known=circuit.known)))
     assert found is not None  # it was not zero
     return replace(found, log_total=circuit.log_total)

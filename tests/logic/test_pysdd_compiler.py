@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-import strudel.logic.pysdd_compiler as bounded
 from strudel.errors import SizeLimitError
+from strudel.logic import pysdd_compiler
 from strudel.logic.event_compiler import compile_event
 from strudel.logic.terms import variables
 from strudel.trees.vtree import balanced_vtree
@@ -17,6 +17,7 @@ from strudel.trees.vtree import balanced_vtree
 pytest.importorskip("pysdd")
 
 NAMES = [f"x{i}" for i in range(6)]
+PLACE = {name: v for v, name in enumerate(NAMES)}
 X = variables(NAMES)
 EVENT = (X["x0"] ^ X["x3"]) & (X["x1"] >> X["x4"]) | (X["x2"] & ~X["x5"])
 ROWS = np.array(list(np.ndindex(*[2] * 6)))
@@ -37,9 +38,11 @@ def test_a_large_step_is_done_in_a_process_of_its_own(apart):
 
 
 def test_a_step_that_takes_too_long_is_stopped(apart, monkeypatch):
-    monkeypatch.setattr(bounded, "allowed_seconds", lambda: 0.01)
+    monkeypatch.setattr(pysdd_compiler, "allowed_seconds", lambda: 0.01)
     with pytest.raises(SizeLimitError, match=r"its part Event\(.* takes longer than 0.01 s"):
-        bounded._compile_apart(EVENT, balanced_vtree(6), {name: v for v, name in enumerate(NAMES)})
+        pysdd_compiler._compile_apart(
+            EVENT, balanced_vtree(6), {name: v for v, name in enumerate(NAMES)}
+        )
 
 
 @pytest.mark.parametrize("is_on_path", [False, True], ids=["", "on_path"])
@@ -69,11 +72,10 @@ def test_an_error_says_why_the_other_process_ended(apart, monkeypatch, code, err
 
 
 def test_the_other_process_says_where_it_is_and_what_it_found():
-    place = {name: v for v, name in enumerate(NAMES)}
-    task = pickle.dumps((EVENT, balanced_vtree(6), place))
+    task = pickle.dumps((EVENT, balanced_vtree(6), PLACE))
     found, log = io.BytesIO(), io.StringIO()
-    assert bounded.serve(io.BytesIO(task), found, log) == 0
-    sdd = bounded.Sdd(balanced_vtree(6), *pickle.loads(found.getvalue()))
+    assert pysdd_compiler.serve(io.BytesIO(task), found, log) == 0
+    sdd = pysdd_compiler.Sdd(balanced_vtree(6), *pickle.loads(found.getvalue()))
     np.testing.assert_array_equal(sdd.holds(ROWS), EVENT.holds(ROWS, NAMES))
     steps = [int(line) for line in log.getvalue().split()]
     assert steps == list(range(len(steps)))
@@ -84,9 +86,9 @@ def test_too_many_elements_name_the_part(monkeypatch):
     with pytest.raises(SizeLimitError, match="more than 3 elements") as caught:
         compile_event(EVENT, balanced_vtree(6), NAMES)
     assert repr(caught.value.part)[:20] in str(caught.value)
-    task = pickle.dumps((EVENT, balanced_vtree(6), {name: v for v, name in enumerate(NAMES)}))
+    task = pickle.dumps((EVENT, balanced_vtree(6), PLACE))
     log = io.StringIO()
-    assert bounded.serve(io.BytesIO(task), io.BytesIO(), log) == 1
+    assert pysdd_compiler.serve(io.BytesIO(task), io.BytesIO(), log) == 1
     assert log.getvalue().split()[-1] == "elements"
 
 
