@@ -114,11 +114,11 @@ def test_leaves_exclude_each_other_and_are_complete():
     n_reached = np.zeros((len(ALL_ROWS), form.n_trees), dtype=int)
     for leaf in range(form.n_leaves):
         sets = form.leaf_set[form.leaf_start[leaf] : form.leaf_start[leaf + 1]].tolist()
-        places = form.sets.place[sets].tolist()
+        places = form.set_place[sets].tolist()
         assert len(set(places)) == len(places)
         holds = np.ones(len(ALL_ROWS), dtype=bool)
         for own, place in zip(sets, places, strict=True):
-            holds &= form.sets.cells[own][ALL_ROWS[:, place]]
+            holds &= form.set_cells[own][ALL_ROWS[:, place]]
         n_reached[:, form.leaf_tree[leaf]] += holds
     assert np.all(n_reached == 1)
 

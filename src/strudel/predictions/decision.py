@@ -320,7 +320,7 @@ def _leaf_expectations(
         most_p = np.empty((len(codes), len(leaves)))
         for i, leaf in enumerate(leaves):
             sets = form.leaf_set[form.leaf_start[leaf] : form.leaf_start[leaf + 1]].tolist()
-            cells = {int(form.sets.place[t]): form.sets.cells[t] for t in sets}
+            cells = {int(form.set_place[t]): form.set_cells[t] for t in sets}
             most_p[:, i] = bounds.of_conjunction(cells, codes)[1]
         least, most = value.min(axis=0), value.max(axis=0)
         low += np.maximum(most - most_p @ (most - value), least)

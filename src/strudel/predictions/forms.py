@@ -147,25 +147,19 @@ class LinearForm:
         return above if (possible & above).any() else weight >= own.max()
 
 
-class CellSets(NamedTuple):
-    """Sets of cells of columns, each once."""
+OUTSIDE, INSIDE, MAYBE = 0, 1, 2
+
+
+class Leaves(NamedTuple):
+    """The leaves of trees as kernels take them."""
 
     place: IntArray  # (n_sets,)
-    cells: tuple[AnyArray, ...]  # whether each cell of the column is in it
-
-    def relations(self, known: CellCodes) -> tuple[AnyArray, AnyArray]:
-        """For code c of the column of set i, at ``first[i] + c``: OUTSIDE, INSIDE or MAYBE."""
-        first, parts, total = np.zeros(len(self.place), dtype=np.int64), [], 0
-        for i, (place, cells) in enumerate(zip(self.place.tolist(), self.cells, strict=True)):
-            is_possible = known.weights(place) > 0.0
-            some, others = is_possible[:, cells].any(axis=1), is_possible[:, ~cells].any(axis=1)
-            parts.append(np.where(some, np.where(others, MAYBE, INSIDE), OUTSIDE))
-            first[i] = total
-            total += len(is_possible)
-        return first, np.concatenate([np.zeros(0, dtype=np.int8), *parts]).astype(np.int8)
-
-
-OUTSIDE, INSIDE, MAYBE = 0, 1, 2
+    first: AnyArray  # (n_sets,) where the codes of a set start
+    relation: AnyArray  # of all sets and codes: OUTSIDE, INSIDE or MAYBE
+    start: IntArray
+    set_of: IntArray
+    tree: IntArray
+    value: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +171,8 @@ class LeafForm:
     """
 
     n_columns: int
-    sets: CellSets
+    set_place: IntArray  # (n_sets,) the column of each set of cells
+    set_cells: tuple[AnyArray, ...]  # whether each cell of the column is in it
     leaf_start: IntArray  # (n_leaves + 1,) sets of leaf l: leaf_start[l]:leaf_start[l + 1]
     leaf_set: IntArray
     leaf_tree: IntArray  # (n_leaves,) not decreasing
@@ -198,12 +193,8 @@ class LeafForm:
 
     def evaluate(self, cells: AnyArray) -> FloatArray:
         """The output `(n_rows, n_outputs)` for rows of cells."""
-        output = np.tile(self.bias, (len(cells), 1))
-        sets = zip(self.sets.place.tolist(), self.sets.cells, strict=True)
-        holds = np.array([own[cells[:, place]] for place, own in sets], dtype=bool)
-        holds = holds.reshape(len(self.sets.place), len(cells))
-        _add_leaves(holds, self.leaf_start, self.leaf_set, self.leaf_value, output)
-        return output
+        every = {place: len(own) for place, own in zip(self.set_place, self.set_cells, strict=True)}
+        return self._ranges(self._leaves(lambda place: np.eye(every[place])), cells)[0]
 
     def with_columns(self, matrix: FloatArray) -> LeafForm:
         """The same with outputs ``output @ matrix``."""
@@ -214,15 +205,26 @@ class LeafForm:
     @cached_property
     def places(self) -> list[int]:
         """The columns that it looks at."""
-        return sorted(set(self.sets.place[self.leaf_set].tolist()))
+        return sorted(set(self.set_place[self.leaf_set].tolist()))
 
-    def relations(self, known: CellCodes) -> tuple[AnyArray, AnyArray]:
-        """How every code relates to the sets; see `CellSets.relations`."""
-        return known.table(("relations", self), lambda: self.sets.relations(known))
+    def leaves(self, known: CellCodes) -> Leaves:
+        """The leaves, with how every code relates to their sets."""
+        return known.table(("leaves", self), lambda: self._leaves(known.weights))
+
+    def _leaves(self, weights_of: Callable[[int], FloatArray]) -> Leaves:
+        relation: list[AnyArray] = [np.zeros(0, dtype=np.int8)]
+        for place, cells in zip(self.set_place.tolist(), self.set_cells, strict=True):
+            is_possible = weights_of(place) > 0.0
+            some, others = is_possible[:, cells].any(axis=1), is_possible[:, ~cells].any(axis=1)
+            own = np.where(some, np.where(others, MAYBE, INSIDE), OUTSIDE)
+            relation.append(own.astype(np.int8))
+        first = np.cumsum([len(own) for own in relation])[:-1]
+        leaves = self.leaf_start, self.leaf_set, self.leaf_tree, self.leaf_value
+        return Leaves(self.set_place, first, np.concatenate(relation), *leaves)
 
     def bounds(self, known: CellCodes, codes: AnyArray) -> Ends:
         """The least and the largest output of each row."""
-        low, high, _, _ = self._ranges(known, codes)
+        low, high, _, _ = self._ranges(self.leaves(known), codes)
         return low, high
 
     def gains(self, known: CellCodes, codes: AnyArray) -> Gains:
@@ -231,47 +233,17 @@ class LeafForm:
         For a tree it is the first unknown one on the path, so that a search visits no more rows
         than the tree has nodes.
         """
-        _, _, gain, asked = self._ranges(known, codes)
-        return gain, lambda row, place: self.sets.cells[asked[row, place]]
+        _, _, gain, asked = self._ranges(self.leaves(known), codes)
+        return gain, lambda row, place: self.set_cells[asked[row, place]]
 
     def _ranges(
-        self, known: CellCodes, codes: AnyArray
+        self, leaves: Leaves, codes: AnyArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
         low, high = (np.tile(self.bias, (len(codes), 1)) for _ in range(2))
         gain = np.full((len(codes), self.n_columns), -1.0)
         asked = np.full((len(codes), self.n_columns), NONE, dtype=np.int32)
-        _leaf_ranges(
-            codes,
-            self.sets.place,
-            *self.relations(known),
-            self.leaf_start,
-            self.leaf_set,
-            self.leaf_tree,
-            self.leaf_value,
-            low,
-            high,
-            gain,
-            asked,
-        )
+        _leaf_ranges(codes, leaves, low, high, gain, asked)
         return low, high, gain, asked
-
-
-@kernel
-def _add_leaves(
-    holds: AnyArray,
-    leaf_start: IntArray,
-    leaf_set: IntArray,
-    leaf_value: FloatArray,
-    output: FloatArray,
-) -> None:
-    """Add the values of the leaves that rows reach; `holds` is `(n_sets, n_rows)`."""
-    for s in range(len(output)):
-        for l in range(len(leaf_value)):
-            is_there = True
-            for i in range(leaf_start[l], leaf_start[l + 1]):
-                is_there &= holds[leaf_set[i], s]
-            if is_there:
-                output[s] += leaf_value[l]
 
 
 @dataclass(frozen=True, eq=False)
@@ -511,7 +483,8 @@ def form_of_leaves(
     ]
     return LeafForm(
         len(n_cells),
-        CellSets(np.array([place for place, _ in number], dtype=np.int32), tuple(cells)),
+        np.array([place for place, _ in number], dtype=np.int32),
+        tuple(cells),
         np.array(start, dtype=np.int32),
         np.array(sets, dtype=np.int32),
         np.array(tree_of, dtype=np.int32),
@@ -562,13 +535,7 @@ def half_of(possible: AnyArray) -> AnyArray:
 @kernel
 def _leaf_ranges(
     codes: AnyArray,
-    set_place: IntArray,
-    set_first: AnyArray,
-    relation: AnyArray,
-    leaf_start: IntArray,
-    leaf_set: IntArray,
-    leaf_tree: IntArray,
-    leaf_value: FloatArray,
+    p: Leaves,
     low: FloatArray,
     high: FloatArray,
     gain: FloatArray,
@@ -579,7 +546,7 @@ def _leaf_ranges(
     The range of a tree is added to the `gain` of the column that it asks for next, which `asked`
     says by which set.
     """
-    n_leaves, n_outputs = leaf_value.shape
+    n_leaves, n_outputs = p.value.shape
     least = np.empty(n_outputs)
     most = np.empty(n_outputs)
     for s in range(len(codes)):
@@ -589,9 +556,9 @@ def _leaf_ranges(
         for l in range(n_leaves):
             is_possible = True
             maybe = NONE
-            for i in range(leaf_start[l], leaf_start[l + 1]):
-                t = leaf_set[i]
-                found = relation[set_first[t] + codes[s, set_place[t]]]
+            for i in range(p.start[l], p.start[l + 1]):
+                t = p.set_of[i]
+                found = p.relation[p.first[t] + codes[s, p.place[t]]]
                 if found == OUTSIDE:
                     is_possible = False
                     break
@@ -599,15 +566,15 @@ def _leaf_ranges(
                     maybe = t
             if is_possible:
                 for j in range(n_outputs):
-                    least[j] = min(least[j], leaf_value[l, j])
-                    most[j] = max(most[j], leaf_value[l, j])
+                    least[j] = min(least[j], p.value[l, j])
+                    most[j] = max(most[j], p.value[l, j])
                 if first == NONE:
                     first = maybe
-            if l + 1 == n_leaves or leaf_tree[l + 1] != leaf_tree[l]:
+            if l + 1 == n_leaves or p.tree[l + 1] != p.tree[l]:
                 low[s] += least
                 high[s] += most
                 if first != NONE:
-                    place = set_place[first]
+                    place = p.place[first]
                     if asked[s, place] == NONE:
                         asked[s, place] = first
                         gain[s, place] = 0.0
@@ -627,31 +594,26 @@ def questions_of_leaves(
     number where it surely does, else the number of rows and the place among the questions; the row
     of every question; and its codes.
     """
-    sets = form.sets
-    first, relation = form.relations(known)
-    after = np.zeros(len(relation), dtype=np.int32)
+    leaves = form.leaves(known)
+    after = np.zeros(len(leaves.relation), dtype=np.int32)
     for place in form.places:
         present = np.unique(codes[:, place])
-        for i in np.flatnonzero(sets.place == place).tolist():
-            for code in present[relation[first[i] + present] == MAYBE].tolist():
-                after[first[i] + code] = known.split(place, code, sets.cells[i])[0]
+        for i in np.flatnonzero(form.set_place == place).tolist():
+            at = leaves.first[i] + present
+            for code in present[leaves.relation[at] == MAYBE].tolist():
+                after[leaves.first[i] + code] = known.split(place, code, form.set_cells[i])[0]
     questions = np.empty((len(codes), form.n_leaves), dtype=np.int32)
     asked_row = np.empty(questions.size, dtype=np.int32)
     asked = np.empty((questions.size, codes.shape[1]), dtype=np.int32)  # memory when written
-    arrays = sets.place, first, relation, after, form.leaf_start, form.leaf_set
-    n_asked = _find_questions(codes, *arrays, questions, asked_row, asked)
+    n_asked = _find_questions(codes, leaves, after, questions, asked_row, asked)
     return questions, asked_row[:n_asked], asked[:n_asked].copy()
 
 
 @kernel
 def _find_questions(
     codes: AnyArray,
-    set_place: IntArray,
-    set_first: AnyArray,
-    relation: AnyArray,
+    p: Leaves,
     after: IntArray,
-    leaf_start: IntArray,
-    leaf_set: IntArray,
     questions: IntArray,
     asked_row: IntArray,
     asked: AnyArray,
@@ -660,6 +622,7 @@ def _find_questions(
 
     Leaves that ask for the same codes share a question, found by a table of what they ask.
     """
+    set_place, set_first, relation, start, set_of = p.place, p.first, p.relation, p.start, p.set_of
     n_rows, n_leaves = questions.shape
     n_slots = 8
     while n_slots < 2 * n_leaves:
@@ -671,7 +634,7 @@ def _find_questions(
         row = codes[s]
         table[:] = NONE
         for l in range(n_leaves):
-            sets = leaf_set[leaf_start[l] : leaf_start[l + 1]]
+            sets = set_of[start[l] : start[l + 1]]
             mixed, n_open, is_possible = np.int64(0), 0, True
             for t in sets:
                 at = set_first[t] + row[set_place[t]]

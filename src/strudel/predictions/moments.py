@@ -40,6 +40,7 @@ from strudel.circuits.walks import edge_shares, leaf_values_of, up
 from strudel.errors import CircuitPropertyError
 from strudel.predictions.cell_codes import CellCodes
 from strudel.predictions.forms import (
+    OUTSIDE,
     CircuitForm,
     EventForm,
     Form,
@@ -174,8 +175,8 @@ def _states_of_column(form: Form, place: int, known: CellCodes) -> list[AnyArray
     if isinstance(form, LinearForm):
         says = form.weight[place]
     elif isinstance(form, LeafForm):
-        sets = np.flatnonzero(form.sets.place == place)
-        says = np.array([form.sets.cells[i] for i in sets.tolist()]).T
+        sets = np.flatnonzero(form.set_place == place)
+        says = np.array([form.set_cells[i] for i in sets.tolist()]).T
     _, which = np.unique(says, axis=0, return_inverse=True)
     return [which.ravel() == state for state in range(int(which.max()) + 1)]
 
@@ -183,12 +184,12 @@ def _states_of_column(form: Form, place: int, known: CellCodes) -> list[AnyArray
 def _on_open_paths(form: LeafForm, known: CellCodes, codes: AnyArray) -> AnyArray:
     """Which columns are on the way to a leaf that a row may still reach."""
     is_used = np.zeros(codes.shape, dtype=np.bool_)
-    first, relation = form.relations(known)
+    leaves = form.leaves(known)
     set_leaf = np.repeat(np.arange(form.n_leaves), np.diff(form.leaf_start))
-    place = form.sets.place[form.leaf_set]
+    place, first = form.set_place[form.leaf_set], leaves.first[form.leaf_set]
     for row, used in zip(codes, is_used, strict=True):
         is_closed = np.zeros(form.n_leaves, dtype=np.bool_)
-        is_closed[set_leaf[relation[first[form.leaf_set] + row[place]] == 0]] = True
+        is_closed[set_leaf[leaves.relation[first + row[place]] == OUTSIDE]] = True
         used[place[~is_closed[set_leaf]]] = True
     return is_used
 
