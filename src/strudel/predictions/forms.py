@@ -193,8 +193,7 @@ class LeafForm:
 
     def evaluate(self, cells: AnyArray) -> FloatArray:
         """The output `(n_rows, n_outputs)` for rows of cells."""
-        every = {place: len(own) for place, own in zip(self.set_place, self.set_cells, strict=True)}
-        return self._ranges(self._leaves(lambda place: np.eye(every[place])), cells)[0]
+        return self._ranges(self._leaves(self.set_cells), cells)[0]  # INSIDE is 1, OUTSIDE 0
 
     def with_columns(self, matrix: FloatArray) -> LeafForm:
         """The same with outputs ``output @ matrix``."""
@@ -209,18 +208,22 @@ class LeafForm:
 
     def leaves(self, known: CellCodes) -> Leaves:
         """The leaves, with how every code relates to their sets."""
-        return known.table(("leaves", self), lambda: self._leaves(known.weights))
 
-    def _leaves(self, weights_of: Callable[[int], FloatArray]) -> Leaves:
-        relation: list[AnyArray] = [np.zeros(0, dtype=np.int8)]
-        for place, cells in zip(self.set_place.tolist(), self.set_cells, strict=True):
-            is_possible = weights_of(place) > 0.0
-            some, others = is_possible[:, cells].any(axis=1), is_possible[:, ~cells].any(axis=1)
-            own = np.where(some, np.where(others, MAYBE, INSIDE), OUTSIDE)
-            relation.append(own.astype(np.int8))
-        first = np.cumsum([len(own) for own in relation])[:-1]
+        def make() -> Leaves:
+            relation = []
+            for place, cells in zip(self.set_place.tolist(), self.set_cells, strict=True):
+                is_possible = known.weights(place) > 0.0
+                some, others = (is_possible[:, own].any(axis=1) for own in (cells, ~cells))
+                relation.append(np.where(some, np.where(others, MAYBE, INSIDE), OUTSIDE))
+            return self._leaves(relation)
+
+        return known.table(("leaves", self), make)
+
+    def _leaves(self, relation: Sequence[AnyArray]) -> Leaves:
+        first = np.cumsum([0, *map(len, relation)])[:-1]
+        every = np.concatenate([np.zeros(0, dtype=np.int8), *relation]).astype(np.int8)
         leaves = self.leaf_start, self.leaf_set, self.leaf_tree, self.leaf_value
-        return Leaves(self.set_place, first, np.concatenate(relation), *leaves)
+        return Leaves(self.set_place, first, every, *leaves)
 
     def bounds(self, known: CellCodes, codes: AnyArray) -> Ends:
         """The least and the largest output of each row."""

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,7 @@ from strudel.tables.predictor_columns import (
     compares_in_single,
     fitted_trees,
     kinds_of,
+    last_step,
     scale_of,
     step_of,
     tests_of,
@@ -62,14 +63,12 @@ TOLERANCE = 1e-7  # relative; forms add up the same numbers in another order
 STRAIGHT = 1e-9  # how far a line may be off, relative to the largest value
 
 
-class Reading:
+class Reading(NamedTuple):
     """What a predictor is, whatever cells its columns will have."""
 
+    form: Callable[[Columns], Form]  # over columns whose cells meet at the cuts
     cuts: Mapping[int, Iterable[float]] = {}  # by place: where it tells numbers apart
-
-    def form(self, columns: Columns) -> Form:
-        """Its form over columns whose cells meet where it tells numbers apart."""
-        raise NotImplementedError
+    is_estimator: bool = False
 
 
 def reading_of(predictor: Any, columns: Columns, *, is_decision: bool = False) -> Reading:
@@ -77,19 +76,20 @@ def reading_of(predictor: Any, columns: Columns, *, is_decision: bool = False) -
     if "BaseSearchCV" in kinds_of(predictor):
         predictor = getattr(predictor, "best_estimator_", predictor)
     held = getattr(predictor, "predictor_", None)
-    if isinstance(held, PredictorCircuit):
-        return _Known(_circuit_form(held, getattr(predictor, "classes_", None), columns))
-    if isinstance(predictor, PredictorCircuit):
-        return _Known(_circuit_form(predictor, None, columns))
+    circuit = held if isinstance(held, PredictorCircuit) else predictor
+    if isinstance(circuit, PredictorCircuit):
+        classes = getattr(predictor, "classes_", None)
+        return Reading(lambda own: _circuit_form(circuit, classes, own))
     if isinstance(predictor, LinearForm | LeafForm | CircuitForm | EventForm):
-        return _Known(predictor)
+        return Reading(lambda _: predictor)
     is_number = isinstance(predictor, int | np.integer) and not isinstance(predictor, bool)
     if is_decision and (is_number or (isinstance(predictor, str) and predictor in columns.names)):
-        return _Known(_variable(columns, predictor))
+        return Reading(lambda own: _variable(own, predictor))
     if is_formula(predictor) or isinstance(predictor, Mapping):
-        return _EventReading(predictor, columns, is_decision)
+        return _event_reading(predictor, columns, is_decision)
     if kinds_of(predictor) and hasattr(predictor, "predict"):
-        return EstimatorReading(predictor, columns)
+        estimator = _Estimator(predictor, columns)
+        return Reading(estimator.form, estimator.cuts, True)
     is_unfitted = ", or it is not fitted yet" if hasattr(predictor, "fit") else ""
     raise TypeError(
         f"A {type(predictor).__name__} is not a known kind of predictor{is_unfitted}. {SUPPORTED}"
@@ -100,10 +100,8 @@ def warn_of_cuts(readings: Sequence[Reading], columns: Columns) -> None:
     """Say that the density inside cells takes part, where a tree has some of it on both sides."""
     parts: dict[str, str] = {}
     for reading in readings:
-        if not isinstance(reading, EstimatorReading):
-            continue
-        for place, own in reading.inner_cuts(columns).items():
-            column = columns[place]
+        for place, cuts in reading.cuts.items() if reading.is_estimator else ():
+            column, own = columns[place], list(cuts)
             cut = next((cut for cut in own if _parts_a_cell(column, cut)), None)
             if cut is not None:
                 more = f" and {len(own) - 1} more" if len(own) > 1 else ""
@@ -124,16 +122,6 @@ def warn_of_cuts(readings: Sequence[Reading], columns: Columns) -> None:
 def _parts_a_cell(column: Column, cut: float) -> bool:
     share = column.cells.shares(((cut, np.inf),))
     return bool(np.any((share > SURE) & (share < 1.0 - SURE)))
-
-
-class _Known(Reading):
-    """A form that needs no other cells."""
-
-    def __init__(self, form: Form) -> None:
-        self._form = form
-
-    def form(self, columns: Columns) -> Form:
-        return self._form
 
 
 def _circuit_form(
@@ -180,23 +168,22 @@ def _indicator(columns: Columns, place: int, cells: AnyArray) -> LinearForm:
     return LinearForm(tuple(weight), np.zeros(1), Said("probability"), is_decided=True)
 
 
-class _EventReading(Reading):
+def _event_reading(item: Any, columns: Columns, is_decision: bool) -> Reading:
     """Anything that can be an event."""
+    event = said_event(item, columns)
 
-    def __init__(self, item: Any, columns: Columns, is_decision: bool) -> None:
-        self._event, self._is_decision = said_event(item, columns), is_decision
-        self.cuts = {
-            place: [end for leaf in leaves for ends in region_of(leaf) for end in ends]
-            for place, leaves in column_leaves(self._event, columns).items()
-        }
+    def form(own: Columns) -> Form:
+        facts = conjunction_of(event, own) if is_decision else None
+        if facts is None or len(facts) != 1:
+            return EventForm(event, own)
+        [(place, region)] = facts.items()
+        return _indicator(own, place, own[place].weights(region) > 0.5)
 
-    def form(self, columns: Columns) -> Form:
-        if self._is_decision:
-            facts = conjunction_of(self._event, columns)
-            if facts is not None and len(facts) == 1:
-                [(place, region)] = facts.items()
-                return _indicator(columns, place, columns[place].weights(region) > 0.5)
-        return EventForm(self._event, columns)
+    cuts = {
+        place: [end for leaf in leaves for ends in region_of(leaf) for end in ends]
+        for place, leaves in column_leaves(event, columns).items()
+    }
+    return Reading(form, cuts)
 
 
 # Models of scikit-learn
@@ -244,15 +231,12 @@ def said_of(model: Any, classes: AnyArray | None, n_outputs: int) -> Said:
     return Said("logit", "sigmoid" if n_outputs == 1 else "softmax", classes)
 
 
-class EstimatorReading(Reading):
+class _Estimator:
     """A predictor of scikit-learn, read column by column."""
 
     def __init__(self, predictor: Any, columns: Columns) -> None:
         self.predictor = predictor
-        last = predictor
-        while "Pipeline" in kinds_of(last):
-            last = last.steps[-1][1]
-        self._classes = check_estimator(last)
+        self._classes = check_estimator(last_step(predictor))
         self._read = PredictorColumns(predictor, columns)
         self._last = self._read.last
         self._lines: dict[int, tuple[FloatArray, FloatArray]] = {}  # -> slope, intercept
@@ -263,26 +247,17 @@ class EstimatorReading(Reading):
             self._trees = list(fitted_trees(self._last, self._classes))
             self._tests, self._node_test = tests_of(self._trees, compares_in_single(self._last))
             cuts = self._read.cuts(self._tests)
-        self.cuts = self.inner_cuts(
-            columns, {columns.place(name): own for name, own in cuts.items()}
-        )
-
-    def inner_cuts(
-        self, columns: Columns, cuts: Mapping[int, Iterable[float]] | None = None
-    ) -> dict[int, list[float]]:
-        """The cuts at which no cells meet yet."""
-        found = {}
-        for place, own in (self.cuts if cuts is None else cuts).items():
+        self.cuts: dict[int, list[float]] = {}  # at which no cells meet yet
+        for name, own in cuts.items():
+            place = columns.place(name)
             column = columns[place]
             step, edges = step_of(column), np.array(column.edges)
             ends = np.ceil(edges / step) * step if step else edges  # one place for whole numbers
             span = max(abs(end) for end in column.cells.density.seen)
-            asked = np.array(list(own))
-            apart = np.abs(np.subtract.outer(asked, ends)).min(axis=1, initial=np.inf)
-            inner = asked[apart > 1e-12 * span]
+            apart = np.abs(np.subtract.outer(own, ends)).min(axis=1, initial=np.inf)
+            inner = np.array(own)[apart > 1e-12 * span]
             if len(inner):
-                found[place] = inner.tolist()
-        return found
+                self.cuts[place] = inner.tolist()
 
     def _cuts_of_sums(self) -> dict[str, list[float]]:
         """Where what a column adds jumps; lines are kept apart."""
@@ -309,7 +284,7 @@ class EstimatorReading(Reading):
                     "expectation is not exact. Scale the column (StandardScaler), cut it into "
                     "bins (KBinsDiscretizer), or use trees, which take any increasing feature."
                 )
-            asked.append(Halving(column, values, features[:, own], _Feature(own)))
+            asked.append(Halving(column, values, features[:, own], _feature_of(own)))
         return self._read.where_they_change(asked)
 
     def form(self, columns: Columns) -> LinearForm | LeafForm:
@@ -450,14 +425,9 @@ def _predictions(method: Any, rows: Any) -> FloatArray:
     return predicted.reshape(len(rows), -1)
 
 
-class _Feature:
+def _feature_of(own: AnyArray) -> Callable[[FloatArray, AnyArray], AnyArray]:
     """Asks for the features of a column, one for each row."""
-
-    def __init__(self, own: AnyArray) -> None:
-        self._own = own
-
-    def __call__(self, features: FloatArray, question: AnyArray) -> FloatArray:
-        return np.asarray(features[np.arange(len(features)), self._own[question]])
+    return lambda features, question: features[np.arange(len(features)), own[question]]
 
 
 def _leaves(

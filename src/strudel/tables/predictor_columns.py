@@ -81,11 +81,9 @@ def fitted_trees(model: Any, classes: AnyArray | None) -> Iterator[FittedTree]:
         return
     trees = [model] if kinds & _TREE else model.estimators_
     for one in trees:
-        value = one.tree_.value
-        if classes is None:
-            value = value[:, :, 0]
-        else:
-            value = value[:, 0] / value[:, 0].sum(axis=1, keepdims=True)
+        value = one.tree_.value[:, :, 0] if classes is None else one.tree_.value[:, 0]
+        if classes is not None:
+            value = value / value.sum(axis=1, keepdims=True)
         yield _tree(one.tree_, value / len(trees))
 
 
@@ -193,11 +191,8 @@ def tests_of(trees: Sequence[FittedTree], is_single: bool) -> tuple[Tests, list[
         nan_left = tree.nan_left.tolist()
         for node in np.flatnonzero(tree.left != NONE).tolist():
             bits = tree.categories.get(node)
-            key = (
-                (features[node], thresholds[node], b"", nan_left[node])
-                if bits is None
-                else (features[node], 0.0, bits.tobytes(), nan_left[node])
-            )
+            asks = (thresholds[node], b"") if bits is None else (0.0, bits.tobytes())
+            key = features[node], *asks, nan_left[node]
             own[node] = number.setdefault(key, len(number))
             if bits is not None:
                 categories[int(own[node])] = bits
@@ -213,7 +208,7 @@ class PredictorColumns:
 
     def __init__(self, predictor: Any, table: Columns) -> None:
         self.predictor = predictor
-        self._steps, self.last = _split(predictor)
+        self._steps, self.last = _steps_before(predictor), last_step(predictor)
         self.places = _places_of(predictor, table)
         self.columns = [table[place] for place in self.places]
         names = getattr(predictor, "feature_names_in_", None)
@@ -224,9 +219,6 @@ class PredictorColumns:
         self._probes = {column.name: probes_of(column) for column in self.columns}
         # Without steps, features are the numbers of columns as they are.
         self._is_plain = not self._steps and all(map(_is_plain, self.columns))
-        if self._is_plain:
-            self._own_each_feature()
-            return
         try:
             self._find_owners()
         except ValueError:  # some steps know only values that were seen
@@ -242,24 +234,17 @@ class PredictorColumns:
         for place, column in enumerate(self.columns):
             found = self.features_of(place, self._probes[column.name])
             self._probed.append(found)
+            if self._is_plain:
+                self.owner[place] = place
+                continue
             own = np.flatnonzero(~_same(found, base).all(axis=0))
             shared = own[self.owner[own] != NONE]
             if len(shared):
                 other = self.columns[self.owner[shared[0]]].name
                 raise TypeError(self._several(other, column.name))
             self.owner[own] = place
-        self._check_together()
-
-    def _own_each_feature(self) -> None:
-        """Every column is a feature as it is."""
-        self.base = np.array([float(self._usual[column.name]) for column in self.columns])
-        self.owner = np.arange(len(self.columns))
-        self._probed = []
-        for place, column in enumerate(self.columns):
-            values = np.array(self._probes[column.name], dtype=np.float64)
-            features = np.tile(self.base, (len(values), 1))
-            features[:, place] = values
-            self._probed.append(features)
+        if not self._is_plain:
+            self._check_together()
 
     def _check_together(self) -> None:
         """Refuse steps by which columns together are more than each of them alone."""
@@ -434,21 +419,23 @@ def predictor_cuts(predictor: Any, table: Columns) -> dict[str, list[float]]:
     return columns.cuts(tests_of(trees, compares_in_single(columns.last))[0])
 
 
-def _split(predictor: Any) -> tuple[list[Any], Any]:
-    """The steps before the last, and the last."""
+def last_step(predictor: Any) -> Any:
+    """The predictor itself, or the last step of its pipelines."""
+    while "Pipeline" in kinds_of(predictor):
+        predictor = predictor.steps[-1][1]
+    return predictor
+
+
+def _steps_before(predictor: Any) -> list[Any]:
+    """What makes features of a table: all steps but the last."""
     steps: list[Any] = []
-    last = predictor
-    while "Pipeline" in kinds_of(last):
-        steps += [
-            step
-            for _, step in last.steps[:-1]
-            if step is not None and not isinstance(step, str)  # "passthrough"
-        ]
-        last = last.steps[-1][1]
-    if not hasattr(last, "n_features_in_"):
-        raise ValueError(f"This {type(last).__name__} is not fitted yet: call fit first.")
-    own = getattr(last, "_preprocessor", None)  # of gradient boosting on histograms: its categories
-    return ([*steps, own] if own is not None else steps), last
+    while "Pipeline" in kinds_of(predictor):
+        steps += [step for _, step in predictor.steps[:-1] if hasattr(step, "transform")]
+        predictor = predictor.steps[-1][1]
+    if not hasattr(predictor, "n_features_in_"):
+        raise ValueError(f"This {type(predictor).__name__} is not fitted yet: call fit first.")
+    own = getattr(predictor, "_preprocessor", None)  # of boosting on histograms: its categories
+    return steps if own is None else [*steps, own]
 
 
 def _places_of(predictor: Any, table: Columns) -> list[int]:
