@@ -169,7 +169,8 @@ class PredictorDecider:
         query: str,
         number: IntArray | None = None,
     ) -> None:
-        self._number = number  # what the labels 0, 1, ... are called instead
+        # What labels are called instead; OPEN is the last, which it is.
+        self._number = np.append(np.arange(decision.n_labels) if number is None else number, OPEN)
         self._decision, self._query = decision, query
         self._known = decision.asked.known
         self._open = np.array(open_places, dtype=np.int64)
@@ -187,10 +188,7 @@ class PredictorDecider:
 
     def labels(self, codes: AnyArray, owner: AnyArray) -> IntArray:
         """The label of each row, or OPEN; `owner` says which row of evidence it completes."""
-        label = self._labels(codes, owner)
-        if self._number is not None:
-            label = np.where(label == OPEN, np.int32(OPEN), self._number[label])
-        return label
+        return np.asarray(self._number[self._labels(codes, owner)])
 
     def _labels(self, codes: AnyArray, owner: AnyArray) -> IntArray:
         codes = self._as_seen(codes, owner)
@@ -257,52 +255,41 @@ class PredictorDecider:
         return places, cells
 
     def _influence(self, owner: int) -> tuple[IntArray, list[AnyArray]]:
-        """The open columns of a row, the one that moves the output most first; cells of more."""
-        if owner not in self._order:
-            start, known = self._start[owner], self._known
-            places = self._open[~known.is_settled(start[np.newaxis])[0, self._open]]
-            rows, sets, place_of = [], [], []
-            for i, place in enumerate(places.tolist()):
-                possible = known.weights(place)[start[place]] > 0.0
-                states = [np.arange(len(possible)) == cell for cell in np.flatnonzero(possible)]
-                if len(states) > MOST_CELLS:
-                    half = half_of(possible)
-                    states = [possible & half, possible & ~half]
-                for own in states:
-                    rows.append(start.copy())
-                    rows[-1][place] = known.split(place, int(start[place]), own)[0]
-                    sets.append(own)
-                    place_of.append(i)
-            moved = np.zeros(len(places))
-            above: list[AnyArray] = []
-            if rows:
-                moved, above = self._moves(np.array(rows), sets, np.array(place_of), len(places))
-            order = np.argsort(-moved, kind="stable")
-            self._order[owner] = places[order].astype(np.int32), [above[i] for i in order]
-        return self._order[owner]
-
-    def _moves(
-        self, rows: AnyArray, sets: list[AnyArray], place_of: AnyArray, n_places: int
-    ) -> tuple[FloatArray, list[AnyArray]]:
-        """How far the states of each column move the output, and those that move it up."""
-        log_p = self._known.log_probabilities(rows)
-        is_possible = log_p > -np.inf
-        margin = np.zeros((len(rows), self._decision.matrix.shape[1]))
+        """The open columns of a row, what moves the output most first, and cells that raise it."""
+        if owner in self._order:
+            return self._order[owner]
+        start, known = self._start[owner], self._known
+        places = self._open[~known.is_settled(start[np.newaxis])[0, self._open]]
+        rows, states = [start], []
+        for place in places.tolist():
+            possible = known.weights(place)[start[place]] > 0.0
+            own = [np.arange(len(possible)) == cell for cell in np.flatnonzero(possible)]
+            if len(own) > MOST_CELLS:
+                half = half_of(possible)
+                own = [possible & half, possible & ~half]
+            for cells in own:
+                rows.append(start.copy())
+                rows[-1][place] = known.split(place, int(start[place]), cells)[0]
+            states.append(own)
+        asked = np.array(rows[1:]).reshape(-1, len(start))
+        nothing = np.zeros(len(asked), dtype=np.int32)
+        _, chance = known.answers(start[np.newaxis], nothing, asked)
+        margin = np.zeros((len(asked), self._decision.matrix.shape[1]))
+        is_possible = chance > 0.0
         if is_possible.any():
-            margin[is_possible] = self._expected(rows[is_possible]) @ self._decision.matrix
-        moved, above = np.zeros(n_places), []
-        for i in range(n_places):
-            own = np.flatnonzero(place_of == i)
-            top = log_p[own].max()
-            share = np.exp(log_p[own] - (top if top > -np.inf else 0.0))
-            share /= share.sum() or 1.0
-            away = margin[own] - share @ margin[own]
+            margin[is_possible] = self._expected(asked[is_possible]) @ self._decision.matrix
+        moved, above, last = np.zeros(len(places)), [], 0
+        for i, own in enumerate(states):
+            first, last = last, last + len(own)
+            share = chance[first:last]
+            away = margin[first:last] - share @ margin[first:last]
             spread = np.sqrt(share @ away**2)
             moved[i] = spread.max()
             is_above = away[:, int(spread.argmax())] > 0.0
-            up = [sets[at] for at in own[is_above].tolist()]
-            above.append(np.any(up, axis=0) if up else np.zeros_like(sets[own[0]]))
-        return moved, above
+            above.append(np.any(np.array(own)[is_above], axis=0))
+        order = np.argsort(-moved, kind="stable")
+        self._order[owner] = places[order].astype(np.int32), [above[i] for i in order]
+        return self._order[owner]
 
 
 def _leaf_expectations(

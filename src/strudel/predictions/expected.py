@@ -11,6 +11,7 @@ drawn, with their standard error.
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -243,17 +244,12 @@ def _raise_if_open(task: _Task, is_open: AnyArray, max_states: int) -> None:
         return
     row = int(rows[0])
     at = asked.place[row : row + 1]
-    what = "a probability made of log-odds" if task.is_linked else "this moment of many trees"
-    way = (
-        "ask for output='logit', whose expectation is exact"
-        if task.is_linked
-        else "ask for the first or second moment"
-    )
-    unknown = [
-        line.column.name
-        for line, knows in zip(asked.form.lines, asked.knows[at[0]], strict=True)
-        if not knows
-    ]
+    what, way = "this moment of many trees", "ask for the first or second moment"
+    if task.is_linked:
+        what = "a probability made of log-odds"
+        way = "ask for output='logit', whose expectation is exact"
+    names = [line.column.name for line in asked.form.lines]
+    unknown = list(compress(names, ~asked.knows[at[0]]))
     if unknown:
         why = (
             f"Row {row} of X leaves {quote(unknown)} unknown, which the predictor takes as "
@@ -263,11 +259,11 @@ def _raise_if_open(task: _Task, is_open: AnyArray, max_states: int) -> None:
     else:
         states = states_of(asked.form, asked.known, asked.codes[at])
         n_unknown, n_states = int(states.is_asked.sum()), states.n_states[0]
-        is_binary = n_states == 2.0**n_unknown
+        number = f"2**{n_unknown}" if n_states == 2.0**n_unknown else f"{n_states:.6g}"
         why = (
             f"Row {row} of X leaves {n_unknown} values unknown that matter to the predictor. For "
-            f"{what} all their {f'2**{n_unknown}' if is_binary else f'{n_states:.6g}'} states are "
-            f"needed, more than max_states = {max_states}. Allow more"
+            f"{what} all their {number} states are needed, more than max_states = {max_states}. "
+            "Allow more"
         )
     raise ValueError(
         f"{why}, {way}, or give n_samples: expected_prediction then draws completions of such rows "
@@ -280,7 +276,7 @@ def _sampled(
 ) -> tuple[FloatArray, FloatArray]:
     """The moment by samples of each row, and its standard error."""
     asked, rng = task.asked, generator_from(random_state)
-    means, errors = [], []
+    means, errors = [np.empty((0, 1))], [np.empty((0, 1))]
     rows = np.flatnonzero(is_open)
     first = np.unique(asked.place, return_index=True)[1]  # of the evidence, by distinct row
     block = max(1, BLOCK_CELLS // (n_samples * asked.codes.shape[1]))
@@ -296,9 +292,7 @@ def _sampled(
         power = value.reshape(len(own), n_samples, -1) ** moment
         means.append(power.mean(axis=1))
         errors.append(power.std(axis=1, ddof=1) / np.sqrt(n_samples))
-    if not means:
-        return np.empty((0, 1)), np.empty((0, 1))
-    return np.concatenate(means), np.concatenate(errors)
+    return np.concatenate(means[1:] or means), np.concatenate(errors[1:] or errors)
 
 
 def _shaped(task: _Task, answer: FloatArray) -> float | FloatArray:
