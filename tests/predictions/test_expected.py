@@ -24,11 +24,7 @@ from strudel.circuits.compile import compile_factorized
 from strudel.errors import CircuitPropertyError
 from strudel.learning.bits.mixture import BitMixture
 from strudel.predictions import cell_codes, moments, shared_walks
-from strudel.predictions.expected import (
-    Estimate,
-    expected_prediction,
-    prediction_variance,
-)
+from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
 from strudel.trees.vtree import balanced_vtree, random_vtree
 
 

@@ -219,10 +219,9 @@ def test_events_are_zero_or_one(event):
     assert isinstance(form, EventForm)
     rows = np.array([[i >> 2 & 1, i >> 1 & 1, i & 1] for i in range(8)])
     a, b, c = rows.T
-    wanted = {
-        "a & ~b | c": (a & (1 - b)) | c,
-        "at_least(2, a, b, c)": a + b + c >= 2,
-    }.get(str(event), a & (1 - c))
+    wanted = {"a & ~b | c": (a & (1 - b)) | c, "at_least(2, a, b, c)": a + b + c >= 2}.get(
+        str(event), a & (1 - c)
+    )
     assert form.evaluate(rows)[:, 0].tolist() == wanted.astype(float).tolist()
 
 

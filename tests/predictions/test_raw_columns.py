@@ -153,13 +153,7 @@ PREDICTORS = {
         TARGET,
     ),
     "ridge": (make_pipeline(steps(StandardScaler()), Ridge()), TARGET),
-    "bins": (
-        make_pipeline(
-            steps(KBinsDiscretizer(3, strategy="uniform")),
-            Ridge(),
-        ),
-        TARGET,
-    ),
+    "bins": (make_pipeline(steps(KBinsDiscretizer(3, strategy="uniform")), Ridge()), TARGET),
 }
 KNOWN = [{}, {"colour": "red"}, {"size": 7}, {"size": 3, "member": True}, {"member": False}]
 

@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joint import (
-    NAN,
-    Joint,
-    mixture_models,
-    models,
-    models_with_rows,
-    special_circuits,
-)
+from joint import NAN, Joint, mixture_models, models, models_with_rows, special_circuits
 from strategies import examples
 from strudel.circuits.compile import compile_factorized
 from strudel.predictions.explanation import shap_values

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.passes import are_moderate
 from strudel.circuits.walks import LeafRows, component_logs_of, leaf_rows
 from strudel.data.validation import slices
-from strudel.predictions.shared_walks import Structure, answer_rows
+from strudel.predictions.shared_walks import Parameters, Structure, answer_rows
 from strudel.queries.given import component_posterior, log_mean
 from strudel.tables.evidence import Evidence
 
@@ -31,14 +31,6 @@ BLOCK_ROWS = 32  # that one thread takes, so that all have work
 MANY_ROWS = 2**10  # with their components: side by side they are quicker
 
 T = TypeVar("T")
-
-
-class Parameters(NamedTuple):
-    """The parameters themselves, of every component; where logs are needed is told apart."""
-
-    theta: FloatArray  # (k, n_edges)
-    table: FloatArray  # (k, n_leaf_rows)
-    is_moderate: AnyArray  # (k,)
 
 
 class CellCodes:
@@ -147,19 +139,10 @@ class CellCodes:
         """
 
         def make() -> Structure:
-            circuit, vtree = self.circuit, self.circuit.vtree
-            arrays = (
-                vtree.node_left,
-                vtree.node_right,
-                vtree.node_var,
-                circuit.column_leaves,
-                self.rows.first,
-                circuit.vtree_sums,
-                circuit.sum_edges,
-                circuit.edge_left,
-                circuit.edge_right,
-            )
-            return Structure(*(np.array(array) for array in arrays))
+            c, vtree = self.circuit, self.circuit.vtree
+            arrays = [vtree.node_left, vtree.node_right, vtree.node_var, c.column_leaves]
+            arrays += [self.rows.first, c.vtree_sums, c.sum_edges, c.edge_left, c.edge_right]
+            return Structure(*map(np.array, arrays))
 
         return self.table("structure", make)
 

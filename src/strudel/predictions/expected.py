@@ -211,10 +211,7 @@ def _exact(task: _Task, order: int, max_states: int, max_pairs: int) -> tuple[Mo
         asked.raise_if_impossible()
         states = states_of(form, known, codes)
         is_open = (states.n_states > max_states) | ~asked.knows.all(axis=1)
-        moments = enumerated_moments(
-            form, known, codes, states, order, task.made_of, ~is_open, asked.shifts
-        )
-        return moments, is_open
+        return enumerated_moments(asked, states, order, task.made_of, ~is_open), is_open
     log_p, moments = moments_of(form, known, codes, order, task.query, max_pairs)
     raise_if_impossible(log_p[asked.place])
     moments = Moments(moments.mean + asked.shifts, moments.central)

@@ -464,9 +464,7 @@ Form: TypeAlias = LinearForm | LeafForm | CircuitForm | EventForm
 
 
 def form_of_leaves(
-    n_cells: Sequence[int],
-    trees: Iterable[Iterable[tuple[dict[int, int], FloatArray]]],
-    said: Said,
+    n_cells: Sequence[int], trees: Iterable[Iterable[tuple[dict[int, int], FloatArray]]], said: Said
 ) -> LeafForm:
     """The form of trees, of which each is its leaves: by place cells, as bits, and a value."""
     number: dict[tuple[int, int], int] = {}
@@ -537,12 +535,7 @@ def half_of(possible: AnyArray) -> AnyArray:
 
 @kernel
 def _leaf_ranges(
-    codes: AnyArray,
-    p: Leaves,
-    low: FloatArray,
-    high: FloatArray,
-    gain: FloatArray,
-    asked: IntArray,
+    codes: AnyArray, p: Leaves, low: FloatArray, high: FloatArray, gain: FloatArray, asked: IntArray
 ) -> None:
     """Add up, over the trees, the extremes of the leaves that a row may still reach.
 

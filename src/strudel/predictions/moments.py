@@ -38,6 +38,7 @@ from strudel.circuits.products import Pairs
 from strudel.circuits.properties import why_not_deterministic
 from strudel.circuits.walks import edge_shares, leaf_values_of, up
 from strudel.errors import CircuitPropertyError
+from strudel.predictions.asked import Asked
 from strudel.predictions.cell_codes import CellCodes
 from strudel.predictions.forms import (
     OUTSIDE,
@@ -195,21 +196,18 @@ def _on_open_paths(form: LeafForm, known: CellCodes, codes: AnyArray) -> AnyArra
 
 
 def enumerated_moments(
-    form: Form,
-    known: CellCodes,
-    codes: AnyArray,
+    asked: Asked,
     states: States,
     order: int,
     made_of: Callable[[FloatArray], FloatArray],
     is_few: AnyArray,
-    shift: FloatArray,
 ) -> Moments:
     """Moments of what is `made_of` the form's output given the rows in `is_few`, else NaN.
 
     All states of the unknown columns that the predictor uses are enumerated, and of a tree only
-    those on paths that are still open; the others are summed out. `shift` `(n_rows, n_outputs)` is
-    added to the output.
+    those on paths that are still open; the others are summed out.
     """
+    form, known, codes, shift = asked.form, asked.known, asked.codes, asked.shifts
     n_columns = made_of(np.zeros((1, len(form.bias)))).shape[1]
     mean = np.full((len(codes), n_columns), np.nan)
     central = np.full((len(codes), order - 1, n_columns), np.nan)
@@ -223,8 +221,8 @@ def enumerated_moments(
         for start in range(0, len(same), block):
             rows = same[start : start + block]
             asked_row = np.repeat(np.arange(len(rows), dtype=np.int32), n_states)
-            asked = codes[rows[asked_row]]
-            cells, is_possible = settled[rows[asked_row]], np.ones(len(asked), dtype=bool)
+            full = codes[rows[asked_row]]
+            cells, is_possible = settled[rows[asked_row]], np.ones(len(full), dtype=bool)
             number = np.tile(np.arange(n_states), len(rows))
             for place, own in parts:
                 state = number % len(own)
@@ -232,12 +230,11 @@ def enumerated_moments(
                 cells[:, place] = np.array([in_state.argmax() for in_state in own])[state]
                 for code in np.unique(codes[rows, place]).tolist():
                     inside = np.array([known.split(place, code, in_state)[0] for in_state in own])
-                    at = asked[:, place] == code
+                    at = full[:, place] == code
                     is_possible &= ~at | (inside != NONE)[state]
-                    asked[:, place] = np.where(
-                        at, np.where(inside == NONE, code, inside)[state], asked[:, place]
-                    )
-            _, chance = known.answers(codes[rows], asked_row, asked)
+                    inside = np.where(inside == NONE, code, inside)
+                    full[:, place] = np.where(at, inside[state], full[:, place])
+            _, chance = known.answers(codes[rows], asked_row, full)
             chance = np.where(is_possible, chance, 0.0)
             output = form.evaluate(cells) + shift[rows[asked_row]]
             mean[rows], central[rows] = moments_of_points(
@@ -264,7 +261,8 @@ def _leaf_moments(
     block = max(1, QUESTION_CELLS // (form.n_leaves * codes.shape[1]))
     for start in range(0, len(codes), block):
         part = slice(start, start + block)
-        log_p[part], questions, asked, chance = _leaf_chances(form, known, codes[part])
+        log_p[part], found = _leaf_chances(form, known, codes[part])
+        chance = found.chance
         # Not a matrix product, whose last digits depend on how many rows there are.
         mean[part] = np.einsum("rl,lo->ro", chance, form.leaf_value)
         if order > 1 and form.n_trees == 1:
@@ -272,9 +270,7 @@ def _leaf_moments(
             for k in range(2, order + 1):
                 central[part, k - 2] = np.einsum("rl,rlo->ro", chance, apart**k)
         elif order > 1:
-            n_left -= _add_variances(
-                form, known, codes[part], questions, asked, chance, n_left, central[part, 0]
-            )
+            n_left -= _add_variances(form, known, codes[part], found, n_left, central[part, 0])
             if n_left < 0:
                 raise ValueError(
                     f"{query} of {form.n_trees} trees needs more than max_pairs = {max_pairs} "
@@ -285,25 +281,31 @@ def _leaf_moments(
     return log_p, Moments(mean + form.bias, central)
 
 
+class _Questions(NamedTuple):
+    """What rows are asked at the leaves that they may reach; see `questions_of_leaves`."""
+
+    number: IntArray  # (n_rows, n_leaves)
+    codes: AnyArray
+    chance: FloatArray  # (n_rows, n_leaves) how probable each leaf is
+
+
 def _leaf_chances(
     form: LeafForm, known: CellCodes, codes: AnyArray
-) -> tuple[FloatArray, IntArray, AnyArray, FloatArray]:
-    """Log-probability of each row; the questions of its leaves, their codes and their chances."""
-    questions, asked_row, asked = questions_of_leaves(form, known, codes)
+) -> tuple[FloatArray, _Questions]:
+    """Log-probability of each row; the questions of its leaves."""
+    number, asked_row, asked = questions_of_leaves(form, known, codes)
     log_p, asked_chance = known.answers(codes, asked_row, asked)
     # A row's question about nothing has its own number, and no question has the last: NONE.
     sure = np.where(log_p > -np.inf, 1.0, np.nan)
-    chance = np.concatenate([sure, asked_chance, [0.0]])[questions]
-    return log_p, questions, asked, chance
+    chance = np.concatenate([sure, asked_chance, [0.0]])[number]
+    return log_p, _Questions(number, asked, chance)
 
 
 def _add_variances(
     form: LeafForm,
     known: CellCodes,
     codes: AnyArray,
-    questions: IntArray,
-    asked: AnyArray,
-    chance: FloatArray,
+    found: _Questions,
     most: int,
     variance: FloatArray,
 ) -> int:
@@ -312,6 +314,7 @@ def _add_variances(
     Gives up, with `variance` half filled, as soon as these are more than `most`. Every tree has its
     mean taken out first, so that the terms are as small as the variance.
     """
+    questions, asked, chance = found
     tree_start = np.searchsorted(form.leaf_tree, np.arange(form.n_trees))
     n_pairs = 0
     for row in np.flatnonzero((questions >= len(codes)).any(axis=1)).tolist():

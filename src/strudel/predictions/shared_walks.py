@@ -138,6 +138,15 @@ def values_of(patterns: Patterns, p: Structure) -> Values:
 
 
 @kernel
+def _scale_of(top: float) -> tuple[float, int]:
+    """The power of two that brings the largest value of a vtree node near one, and its opposite."""
+    if not top > 0.0 or FAINT <= top <= 1.0 / FAINT:
+        return 1.0, 0
+    power = max(math.frexp(top)[1], LOWEST_POWER)
+    return math.ldexp(1.0, -power), power
+
+
+@kernel
 def pass_patterns(
     patterns: Patterns, p: Structure, table: FloatArray, edge_theta: FloatArray, values: Values
 ) -> None:
@@ -171,25 +180,18 @@ def pass_patterns(
                     mine[u] += theta * below[left[u]] * beside[right[u]]
         for u in range(width):
             a, b = l_first + left[u], r_first + right[u]
-            scale[start + u] = 1.0
-            exponent[start + u] = exponent[a] + exponent[b]
-            is_lost[start + u] = is_lost[a] or is_lost[b]
             top, low = 0.0, np.inf
             for i in range(p.vtree_sums[v], p.vtree_sums[v + 1]):
                 own = value[node_at[n_leaves + i] + u]
                 top = max(top, own)
                 if own > 0.0:
                     low = min(low, own)
-            if top > 0.0 and not FAINT <= top <= 1.0 / FAINT:
-                _, power = math.frexp(top)
-                power = max(power, LOWEST_POWER)
-                scale[start + u] = math.ldexp(1.0, -power)
-                exponent[start + u] += power
-                low *= scale[start + u]
+            factor, power = _scale_of(top)
+            if power:
                 for i in range(p.vtree_sums[v], p.vtree_sums[v + 1]):
-                    value[node_at[n_leaves + i] + u] *= scale[start + u]
-            if low < SMALLEST_VALUE:
-                is_lost[start + u] = True
+                    value[node_at[n_leaves + i] + u] *= factor
+            scale[start + u], exponent[start + u] = factor, exponent[a] + exponent[b] + power
+            is_lost[start + u] = is_lost[a] or is_lost[b] or low * factor < SMALLEST_VALUE
 
 
 MOST_VALUES = 2**23  # of the questions about one row that share a pass, unless they are few
@@ -270,16 +272,12 @@ def _pass_row(
             top = max(top, total)
             if total > 0.0:
                 low = min(low, total)
-        if top > 0.0 and not FAINT <= top <= 1.0 / FAINT:
-            _, power = math.frexp(top)
-            power = max(power, LOWEST_POWER)
-            scale = math.ldexp(1.0, -power)
+        scale, power = _scale_of(top)
+        if power:
             exponents[v] += power
-            low *= scale
             for i in range(p.vtree_sums[v], p.vtree_sums[v + 1]):
                 value[n_leaves + i] *= scale
-        if low < SMALLEST_VALUE:
-            is_lost = True
+        is_lost |= low * scale < SMALLEST_VALUE
     return is_lost
 
 
