@@ -15,7 +15,6 @@ from strudel.circuits.finer import with_edges
 from strudel.explorer.page import page_data
 from strudel.queries import check, compare, correlations, expectation, quantile
 from strudel.tables import TableEncoder
-from strudel.tables.table_code import columns_of_code
 
 QUESTIONS = (None, {"age": 43}, {"age": (33, 47)}, "age > 51", {"pay": [0.0]}, {"job": "b"})
 
@@ -30,7 +29,7 @@ def people(n_rows=1500):
 
 def fine(circuit):
     """The circuit with the fine cells of its table, in which it tells nothing new."""
-    columns = columns_of_code(TableEncoder().fit(people()).code_)
+    columns = TableEncoder().fit(people()).code_.as_columns
     edges = {place: own.edges for place, own in enumerate(columns) if own.is_numeric}
     return with_edges(circuit, edges).with_columns(columns)
 

@@ -139,7 +139,7 @@ def test_output_frames_and_pipelines():
         (lambda t: t.assign(age="old"), "Column 'age' must hold numbers, as when the encoder"),
         (lambda t: t.assign(when=3), "Column 'when' must hold dates"),
         (lambda t: t.assign(age=[[1]] * 4), "column 'age' holds [1] at row 0"),
-        (lambda t: t.to_numpy()[:, :3], "X has 3 features, but TableEncoder is expecting 6"),
+        (lambda t: t.to_numpy()[:, :3], "X has 3 features, but Strudel is expecting 6"),
     ],
 )
 def test_tables_that_do_not_fit_are_refused(change, words):

@@ -10,7 +10,6 @@ from strudel import Strudel, StrudelImputer
 from strudel.tables import TableEncoder
 from strudel.tables.columns import read_columns
 from strudel.tables.filled_table import Gaps, fill_array
-from strudel.tables.table_code import columns_of_code
 
 
 @pytest.mark.parametrize("strategy", ["map", "mean"])
@@ -38,7 +37,7 @@ def test_a_lazy_frame_is_filled_as_one_in_memory(strategy):
 def gaps_of(values, missing, fill):
     """The gaps of one column of any values, and the code of that column."""
     table = [[value] for value in values]
-    code = columns_of_code(TableEncoder().fit(table).code_)
+    code = TableEncoder().fit(table).code_.as_columns
     raw = read_columns(table).columns[0]
     return code, Gaps(raw, code.columns[0], np.array(missing), fill)
 
@@ -69,7 +68,7 @@ def test_a_column_of_numbers_grows_until_it_holds_the_value(dtype, fill, wanted)
     from strudel.tables.filled_table import fill_series
 
     series = pd.Series([1, None, 1], dtype=dtype, name="a")
-    code = columns_of_code(TableEncoder().fit(pd.DataFrame({"a": [1, 2, 300]})).code_)
+    code = TableEncoder().fit(pd.DataFrame({"a": [1, 2, 300]})).code_.as_columns
     raw = read_columns(series.to_frame()).columns[0]
     own = nw.from_native(series, series_only=True)
     gap = Gaps(raw, code.columns[0], np.array([False, True, False]), fill)

@@ -342,8 +342,8 @@ def _pack(
 
 def _encoded(rows: Any, code: TableCode, name: str) -> tuple[ByteArray, dict[str, int]]:
     """Rows as codes, and how many values of every column have none."""
-    raws = code.match(read_columns(rows, name), name)
-    codes = encode(code.encode_columns(raws, name))
+    raws = code.as_columns.match(read_columns(rows, name), name)
+    codes = encode(code.encode_columns(raws))
     unseen: dict[str, int] = {}
     for column, raw in zip(code.columns, raws, strict=True):
         if column.stop > column.start:

@@ -56,7 +56,7 @@ from strudel.learning.search.learn_structure import grow
 from strudel.queries.sampling import sample
 from strudel.tables.column import Column
 from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
-from strudel.tables.table_code import CodedColumn, TableCode, columns_of_code
+from strudel.tables.table_code import CodedColumn, TableCode
 from strudel.trees.chow_liu import learn_class_tree
 from strudel.trees.column_tree import learn_class_column_tree
 from strudel.trees.vtree import vtree_from_chow_liu
@@ -198,11 +198,11 @@ class ClassModel:
 
     def over_columns(self, code: TableCode) -> Circuit:
         """The distribution of the columns of a code, of which the last one is the class."""
-        columns, own = columns_of_code(code).shown, self.component_class
+        columns, own = code.as_columns.shown, self.component_class
         if own is None:
             return over_columns(self.mixture, columns, code)
         inputs = replace(code, columns=code.columns[:-1])
-        of_inputs = over_columns(self.mixture, columns_of_code(inputs).shown, inputs)
+        of_inputs = over_columns(self.mixture, inputs.as_columns.shown, inputs)
         return with_class(of_inputs, columns, own)
 
 

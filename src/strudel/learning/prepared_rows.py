@@ -59,7 +59,7 @@ from strudel.tables.encoder import (
 from strudel.tables.evidence import evidence_of_rows
 from strudel.tables.learn_code import code_of_columns
 from strudel.tables.schema import Columns, bit_columns
-from strudel.tables.table_code import TableCode, columns_of_code
+from strudel.tables.table_code import TableCode
 
 CONTINUED = {
     "must": "be possible under the circuit of the last fit, from which warm_start continues",
@@ -316,7 +316,7 @@ class Encoded(NamedTuple):
 
 
 def _encode(code: TableCode, X: Any, name: str) -> Encoded:
-    columns = columns_of_code(code)
+    columns = code.as_columns
     evidence = evidence_of_rows(columns, X, name)
     cells = np.column_stack([evidence.cells(place) for place in range(len(columns))])
     log_density = evidence.log_density()

@@ -36,7 +36,7 @@ from strudel.tables.column import (
 from strudel.tables.columns import is_missing
 from strudel.tables.density import Region
 from strudel.tables.schema import Columns, bit_columns
-from strudel.tables.table_code import code_of, columns_of_code
+from strudel.tables.table_code import code_of
 
 FORMULAS = (Cnf, Dnf, Nnf, Sdd)
 
@@ -319,7 +319,7 @@ def variables(model: Any) -> Variables:
         if hasattr(held, "n_vars") and hasattr(held, "feature_names"):
             names = names_of(held.n_vars, held.feature_names)
             code = code_of(names)
-            return Variables(bit_columns(names) if code is None else columns_of_code(code))
+            return Variables(bit_columns(names) if code is None else code.as_columns)
     if hasattr(model, "fit"):
         raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit first.")
     if isinstance(model, str) or not isinstance(model, Iterable):

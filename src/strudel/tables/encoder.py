@@ -54,7 +54,7 @@ from strudel.tables.learn_code import (
 from strudel.tables.missingness import learn_missingness
 from strudel.tables.predictor_columns import predictor_cuts
 from strudel.tables.schema import Columns
-from strudel.tables.table_code import UNKNOWN, TableCode, columns_of_code
+from strudel.tables.table_code import UNKNOWN, TableCode
 
 _METHODS = ("quantile", "uniform", "supervised")
 
@@ -229,7 +229,7 @@ class TableEncoder(Transformer):
     ) -> list[CodedColumn]:
         """The columns again, with the thresholds of a predictor as edges."""
         code = TableCode(tuple(with_distinct_names(columns)), table.container, self.unknown)
-        cuts = predictor_cuts(predictor, columns_of_code(code))
+        cuts = predictor_cuts(predictor, code.as_columns)
         made: list[CodedColumn] = []
         for raw, column in zip(table.columns, columns, strict=True):
             start = made[-1].stop if made else 0

@@ -12,25 +12,21 @@ a codeword: one variable per category (one-hot), or one variable ``value >= edge
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from strudel._names import did_you_mean, quote
-from strudel._types import NONE, AnyArray, FloatArray
-from strudel.data.validation import check_shared_names
-from strudel.errors import OutOfRangeWarning, UnseenValueWarning, outer_stack_level
+from strudel._names import quote
+from strudel._types import AnyArray, FloatArray
 from strudel.tables.coded_column import CodedColumn as CodedColumn
-from strudel.tables.column import BIT, Column, bound_text
-from strudel.tables.columns import RawColumn, RawTable, read_columns
+from strudel.tables.column import BIT, Column
+from strudel.tables.columns import RawColumn, read_columns
 from strudel.tables.missingness import Missingness
 from strudel.tables.schema import Columns
 
-ENOUGH_FOR_A_RANGE = 20  # rows; the range of fewer says little about others
 UNKNOWN = ("warn", "missing", "error")  # what to do with categories that have no code
 
 
@@ -87,10 +83,11 @@ class TableCode:
         """Number of columns of the table, with those that were left out."""
         return len(self.columns) + len(self.left_out)
 
-    @property
-    def places_in(self) -> list[int]:
-        """The place of every column in an array, in which columns that were left out stay."""
-        return [v for v in range(self.n_columns_in) if f"x{v}" not in self.left_out]
+    @cached_property
+    def as_columns(self) -> Columns:
+        """The columns without the bits that stand for them."""
+        columns = tuple(map(column_of_coded, self.columns))
+        return Columns(columns, self.container, self.unknown, self.left_out, self.missingness)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -102,15 +99,9 @@ class TableCode:
         """The names of the variables."""
         return tuple(name for column in self.columns for name in column.variable_names)
 
-    @cached_property
-    def _place_of(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self.names)}
-
     def column(self, name: str) -> CodedColumn:
         """The column with this name."""
-        if name not in self._place_of:
-            raise ValueError(f"There is no column {name!r}. {did_you_mean(name, self.names)}")
-        return self.columns[self._place_of[name]]
+        return self.columns[self.as_columns.place(name)]
 
     def encode(self, X: Any, name: str = "X") -> FloatArray:
         """Rows of 0 and 1, NaN where a value is missing.
@@ -118,55 +109,14 @@ class TableCode:
         A frame's columns are found by name, in any order; those of an array by place. Numbers and
         dates outside the range seen at fit belong to the first or last cell.
         """
-        return self.encode_columns(self.match(read_columns(X, name), name), name)
+        return self.encode_columns(self.as_columns.match(read_columns(X, name), name))
 
-    def match(
-        self, table: RawTable, name: str = "X", *, may_be_few: bool = False
-    ) -> list[RawColumn]:
-        """The columns of a table in the order of the code; those that it lacks are all missing.
-
-        A table with fewer than half of them is refused, unless it `may_be_few` as in evidence.
-        """
-        if not table.has_names:
-            if len(table.columns) != self.n_columns_in:
-                # The words are scikit-learn's, which its estimator checks look for.
-                raise ValueError(
-                    f"{name} has {len(table.columns)} features, but TableEncoder is expecting "
-                    f"{self.n_columns_in} features as input: {quote(self.names)}."
-                )
-            return [table.columns[place] for place in self.places_in]
-        check_shared_names(
-            table.names, self.names, name, may_be_few=may_be_few, left_out=self.left_out
-        )
-        return list(table.select(self.names).columns)
-
-    def encode_columns(self, columns: Sequence[RawColumn | None], name: str = "X") -> FloatArray:
-        """`encode`, from one `RawColumn` per column, None where all of it is missing."""
-        n_rows = next((len(raw.values) for raw in columns if raw is not None), 1)
-        rows = np.full((n_rows, self.n_vars), np.nan)
-        unseen: list[str] = []
-        for column, raw in zip(self.columns, columns, strict=True):
-            if raw is None:
-                continue
-            places = column.cells_of(raw, self.unknown)
-            rows[:, column.start : column.stop] = column.bits_of(places)
-            is_unseen = (places == NONE) & ~raw.is_missing()
-            if is_unseen.any() and self.unknown == "warn":
-                row = int(np.argmax(is_unseen))
-                unseen.append(f"{raw.objects()[row]!r} of column {column.name!r} (row {row})")
-        if unseen:
-            warnings.warn(
-                UnseenValueWarning(
-                    f"Values that were not seen at fit are treated as missing: "
-                    f"{', '.join(unseen[:5])}{', ...' if len(unseen) > 5 else ''}.",
-                    "Correct them if they are misspelt; TableEncoder(unknown='missing') accepts "
-                    "them silently, unknown='error' refuses them.",
-                ),
-                stacklevel=outer_stack_level(),
-            )
-        if self.unknown == "warn":
-            self._warn_of_numbers_far_outside(columns)
-        return rows
+    def encode_columns(self, raws: Sequence[RawColumn]) -> FloatArray:
+        """`encode`, from the columns in the order of the code."""
+        pairs = zip(self.columns, raws, strict=True)
+        cells = [column.cells_of(raw, self.unknown) for column, raw in pairs]
+        self.as_columns.warn(raws, cells)
+        return self.bits_of(np.column_stack(cells))
 
     def bits_of(self, cells: AnyArray) -> FloatArray:
         """Rows of 0 and 1 from cells of the columns, NaN where one is NONE."""
@@ -174,39 +124,6 @@ class TableCode:
         for column, own in zip(self.columns, cells.T, strict=True):
             rows[:, column.start : column.stop] = column.bits_of(own)
         return rows
-
-    def _warn_of_numbers_far_outside(self, columns: Sequence[RawColumn | None]) -> None:
-        """Name the first number of each column that is far outside the range at fit."""
-        found: list[tuple[str, Any, int]] = []
-        texts: list[str] = []
-        for column, raw in zip(self.columns, columns, strict=True):
-            if raw is None or not column.is_numeric or raw.values.dtype != np.float64:
-                continue
-            if sum(column.counts) < ENOUGH_FOR_A_RANGE:
-                continue
-            low, high = column.range_at_fit
-            width = high - low if high > low else max(abs(high), 1.0)
-            with np.errstate(invalid="ignore"):
-                is_far = (raw.values < low - width) | (raw.values > high + width)
-            is_far &= np.isfinite(raw.values)  # infinity says of itself what it is
-            if is_far.any():
-                row = int(np.argmax(is_far))
-                value, *ends = (bound_text(column, end) for end in (raw.values[row], low, high))
-                found.append((column.name, raw.objects()[row], row))
-                texts.append(f"{column.name!r} is {value} in row {row} ({ends[0]} to {ends[1]})")
-        if found:
-            column_name, value, row = found[0]
-            warnings.warn(
-                OutOfRangeWarning(
-                    "Numbers are far outside the range that was seen at fit: "
-                    f"{', '.join(texts[:5])}{', ...' if len(texts) > 5 else ''}.",
-                    "They count as the largest or smallest. Check their unit.",
-                    column=column_name,
-                    value=value,
-                    row=row,
-                ),
-                stacklevel=outer_stack_level(),
-            )
 
     def __repr__(self) -> str:
         return f"TableCode(n_columns={len(self.columns)}, n_vars={self.n_vars})"
@@ -290,25 +207,6 @@ def code_of(names: Sequence[str] | None) -> TableCode | None:
     return names.code if isinstance(names, CodedNames) else None
 
 
-def columns_of_code(code: TableCode) -> Columns:
-    """The columns of a table, without the bits that stand for them."""
-    columns = tuple(map(column_of_coded, code.columns))
-    return Columns(columns, code.container, code.unknown, code.left_out, code.missingness)
-
-
 def column_of_coded(own: CodedColumn) -> Column:
     """A column without its bits, every value of which is a cell."""
-    return Column(
-        own.name,
-        own.kind,
-        own.labels,
-        own.values,
-        own.edges,
-        own.ranges,
-        own.counts,
-        own.dtype,
-        own.zone,
-        own.density,
-        own.region,
-        own.groups,
-    )
+    return Column(**{field.name: getattr(own, field.name) for field in fields(Column)})

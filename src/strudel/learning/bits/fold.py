@@ -31,7 +31,7 @@ from strudel.learning.bits.mixture import BitMixture, as_mixture
 from strudel.learning.bits.scopes import reached_nodes
 from strudel.tables.column_codes import as_column_codes, free_bit
 from strudel.tables.schema import Columns, bit_columns
-from strudel.tables.table_code import TableCode, columns_of_code
+from strudel.tables.table_code import TableCode
 from strudel.trees.column_tree import column_tops, vtree_of_variables
 from strudel.trees.vtree import Vtree
 
@@ -82,7 +82,7 @@ def _folded(model: BitMixture) -> Circuit:
     columns = (
         bit_columns(names_of(model.n_vars, model.feature_names), "pandas")
         if code is None
-        else columns_of_code(code)
+        else code.as_columns
     )
     return over_columns(model, columns.shown, code)
 
