@@ -62,7 +62,7 @@ def numbers():
 @pytest.mark.parametrize("name", ["income", "age", "day", "wait", "few"])
 def test_fine_cells_are_shown_as_they_would_be_without(name):
     [raw] = read_columns(numbers()[[name]]).columns
-    column = learn_column(raw, 0, None, CodeOptions(16, has_tails=True))
+    column = learn_column(raw, None, CodeOptions(16, has_tails=True))
     fine = with_fine_cells(raw, column)
     for field in fields(Column):
         if field.name != "groups":

@@ -40,15 +40,15 @@ from strudel.tables.choose_cells import (
     numbers_of_cells,
     telling_cuts,
 )
-from strudel.tables.coded_column import CodedColumn
+from strudel.tables.column import Column
 from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.evidence import Evidence, evidence_of_rows
 from strudel.tables.learn_code import (
     CodeOptions,
+    code_of_columns,
     learn_column,
     looks_like,
     shortest_of,
-    with_distinct_names,
     with_fine_cells,
 )
 from strudel.tables.missingness import learn_missingness
@@ -152,21 +152,19 @@ class TableEncoder(Transformer):
         edges = self.edges if isinstance(self.edges, dict) else {}
         edges = _by_column(edges, table.names, "edges")
         target = self._target(y, table, edges)
-        columns: list[CodedColumn] = []
         n_cells = [options.n_bins] * len(table.columns)
         if not isinstance(self.n_bins, int | np.integer):
             n_cells = numbers_of_cells(table.columns)
+        columns: list[Column] = []
         for raw, n_bins in zip(table.columns, n_cells, strict=True):
             own = replace(options, n_bins=n_bins, has_tails=isinstance(self.n_bins, str))
             if isinstance(self.edges, dict):
                 own = replace(own, edges=edges.get(raw.name, "quantile"))
-            start = columns[-1].stop if columns else 0
-            columns.append(learn_column(raw, start, kinds.get(raw.name), own, target))
+            columns.append(learn_column(raw, kinds.get(raw.name), own, target))
         if self.n_bins == "auto" and self.edges == "quantile":
             columns = _cut_further(table, columns, kinds, options)
         if _is_predictor(self.edges):
             columns = self._cut_by(self.edges, table, columns, kinds, options)
-        columns = with_distinct_names(columns)
         keep_features(self, text_names(whole), len(whole.columns))
         missingness = learn_missingness(table.columns, columns)
         if self.n_bins == "auto" and (edges or self.edges == "quantile"):
@@ -176,9 +174,8 @@ class TableEncoder(Transformer):
                 else column
                 for raw, column in zip(table.columns, columns, strict=True)
             ]
-        self.code_ = TableCode(
-            tuple(columns), table.container, self.unknown, tuple(left_out), missingness
-        )
+        found = Columns(tuple(columns), table.container, self.unknown, tuple(left_out), missingness)
+        self.code_ = code_of_columns(found, is_one_hot=self.code == "one_hot")
         if missingness.rules:
             warnings.warn(missingness.warning(), stacklevel=outer_stack_level())
         empty = [raw.name for raw in table.columns if raw.is_missing().all()]
@@ -223,24 +220,19 @@ class TableEncoder(Transformer):
         self,
         predictor: Any,
         table: RawTable,
-        columns: list[CodedColumn],
+        columns: list[Column],
         kinds: dict[str, Any],
         options: CodeOptions,
-    ) -> list[CodedColumn]:
+    ) -> list[Column]:
         """The columns again, with the thresholds of a predictor as edges."""
-        code = TableCode(tuple(with_distinct_names(columns)), table.container, self.unknown)
-        cuts = predictor_cuts(predictor, code.as_columns)
-        made: list[CodedColumn] = []
-        for raw, column in zip(table.columns, columns, strict=True):
-            start = made[-1].stop if made else 0
-            edges = cuts.get(raw.name)
-            if not edges:
-                made.append(replace(column, start=start, stop=start + column.stop - column.start))
-                continue
-            if not isinstance(self.n_bins, str):
-                edges = most_even(edges, raw.known().astype(np.float64), options.n_bins)
-            own = replace(options, edges=edges)
-            made.append(learn_column(raw, start, kinds.get(raw.name), own))
+        cuts = predictor_cuts(predictor, Columns(tuple(columns), table.container, self.unknown))
+        made = list(columns)
+        for place, raw in enumerate(table.columns):
+            if edges := cuts.get(raw.name):
+                if not isinstance(self.n_bins, str):
+                    edges = most_even(edges, raw.known().astype(np.float64), options.n_bins)
+                own = replace(options, edges=edges)
+                made[place] = learn_column(raw, kinds.get(raw.name), own)
         return made
 
     def __sklearn_clone__(self) -> TableEncoder:
@@ -265,7 +257,7 @@ class TableEncoder(Transformer):
                     check_choice(f"edges[{name!r}]", own, _METHODS)
         n_bins = USUAL if is_auto else int(self.n_bins)
         edges = "quantile" if _is_predictor(self.edges) else self.edges
-        return CodeOptions(n_bins, edges, self.code, int(self.max_categories))
+        return CodeOptions(n_bins, edges, int(self.max_categories))
 
     def _target(self, y: Any, table: RawTable, edges: dict[str, Any]) -> AnyArray | None:
         """The target of supervised edges, if there are any."""
@@ -294,22 +286,17 @@ class TableEncoder(Transformer):
 
 
 def _cut_further(
-    table: RawTable, columns: list[CodedColumn], kinds: dict[str, Any], options: CodeOptions
-) -> list[CodedColumn]:
+    table: RawTable, columns: list[Column], kinds: dict[str, Any], options: CodeOptions
+) -> list[Column]:
     """The columns with cells that are cut once more where another column changes."""
-    own_edges: list[Sequence[float]] = [column.edges for column in columns]
-    made: list[CodedColumn] = []
-    for raw, column, cuts in zip(
-        table.columns, columns, telling_cuts(table.columns, own_edges), strict=True
-    ):
-        start = made[-1].stop if made else 0
-        if not cuts:
-            made.append(replace(column, start=start, stop=start + column.stop - column.start))
-            continue
-        shortest = shortest_of(column.kind, column.dtype)
-        edges = sorted({*column.edges, *(shortest(*cut) for cut in cuts)})
-        own = replace(options, edges=edges)
-        made.append(learn_column(raw, start, kinds.get(raw.name), own))
+    made = list(columns)
+    cuts = telling_cuts(table.columns, [column.edges for column in columns])
+    for place, (raw, column) in enumerate(zip(table.columns, columns, strict=True)):
+        if cuts[place]:
+            shortest = shortest_of(column.kind, column.dtype)
+            edges = sorted({*column.edges, *(shortest(*cut) for cut in cuts[place])})
+            own = replace(options, edges=edges)
+            made[place] = learn_column(raw, kinds.get(raw.name), own)
     return made
 
 

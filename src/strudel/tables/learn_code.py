@@ -1,7 +1,7 @@
-"""Learning the code of a column: its kind, its values or cells, and their codewords.
+"""Learning a column: its kind, its values or cells; and the code of learned columns.
 
 In:  a `RawColumn` and options.
-Out: a `Column`.
+Out: a `Column`; of all columns together a `TableCode`.
 """
 
 from __future__ import annotations
@@ -86,15 +86,14 @@ class CodeOptions:
 
     n_bins: int = 8
     edges: Any = "quantile"  # a method, or the edges themselves
-    code: str = "thermometer"
     max_categories: int = 128
     has_tails: bool = False  # whether the outer cells of quantiles are halved again and again
 
 
 def learn_column(
-    raw: RawColumn, start: int, kind: Any = None, options: CodeOptions | None = None, y: Any = None
-) -> CodedColumn:
-    """The code of a column whose variables start at `start`.
+    raw: RawColumn, kind: Any = None, options: CodeOptions | None = None, y: Any = None
+) -> Column:
+    """A column with its cells.
 
     `kind` is one of KINDS, or the values of an ordinal in their order; by default what fits the
     column's type. `y` is the target of supervised edges.
@@ -108,10 +107,10 @@ def learn_column(
             f"the values of an ordinal in their order, but is {kind!r}."
         )
     if kind in ("number", "date"):
-        return _learn_cells(raw, start, kind, options, y)
+        return _learn_cells(raw, kind, options, y)
     if kind == "boolean":
-        return _learn_boolean(raw, start)
-    return _learn_values(raw, start, kind, order, options)
+        return _learn_boolean(raw)
+    return _learn_values(raw, kind, order, options)
 
 
 def _kind_of(raw: RawColumn) -> str:
@@ -127,8 +126,8 @@ def _kind_of(raw: RawColumn) -> str:
     return "category"
 
 
-def _learn_boolean(raw: RawColumn, start: int) -> CodedColumn:
-    """One variable, which has the name of the column."""
+def _learn_boolean(raw: RawColumn) -> Column:
+    """A column of two values."""
     cells = [cell for cell in raw.objects() if cell is not None]
     strange = next((cell for cell in cells if cell not in (0, 1)), None)
     if strange is not None:
@@ -140,24 +139,20 @@ def _learn_boolean(raw: RawColumn, start: int) -> CodedColumn:
     values = (make(0), make(1))
     counts = tuple(sum(cell == value for cell in cells) for value in values)
     dtype = raw.dtype if raw.dtype in ("boolean", "integer", "float") else "boolean"
-    return CodedColumn(
+    return Column(
         raw.name,
         "boolean",
         tuple(number_text(value) if make is float else str(value) for value in values),
         values,
         counts=counts,
         dtype=dtype,
-        start=start,
-        stop=start + 1,
-        codewords=np.array([[0], [1]], dtype=np.uint8),
-        variable_names=(raw.name,),
     )
 
 
 def _learn_values(
-    raw: RawColumn, start: int, kind: str, order: list[Any] | None, options: CodeOptions
-) -> CodedColumn:
-    """The code of a category or an ordinal."""
+    raw: RawColumn, kind: str, order: list[Any] | None, options: CodeOptions
+) -> Column:
+    """A category or an ordinal."""
     known = [cell for cell in raw.objects() if cell is not None]
     _check_types(raw, known)
     counts = Counter(known)
@@ -174,35 +169,16 @@ def _learn_values(
         labels = tuple(map(repr, values))
     if not values:  # nothing is known of this column
         values, labels = [None], ("unknown",)
-    own = labels[: len(labels) - len(rare)]
-    cells = (*own, *([f"any of {len(rare)} rare values"] if rare else []))
-    is_ordered = kind == "ordinal" and options.code == "thermometer"
-    words, names = _words_of_values(raw.name, kind, cells, is_ordered=is_ordered)
-    return CodedColumn(
+    n_alone = len(values) - len(rare)
+    return Column(
         raw.name,
         kind,
         labels,
         tuple(values),
         counts=tuple(counts[value] for value in values),
         dtype=dtype,
-        start=start,
-        stop=start + len(names),
-        codewords=words,
-        variable_names=names,
-        groups=tuple(min(place, len(cells) - 1) for place in range(len(values))) if rare else (),
+        groups=tuple(min(place, n_alone) for place in range(len(values))) if rare else (),
     )
-
-
-def _words_of_values(
-    name: str, kind: str, cells: Sequence[str], *, is_ordered: bool
-) -> tuple[ByteArray, tuple[str, ...]]:
-    """The codewords of the cells of a category or an ordinal, and the names of its variables."""
-    if not is_ordered and len(cells) > 2:
-        return _one_hot(name, cells)
-    words, names = _code(name, cells, [f"{name}>={label}" for label in cells[1:]])
-    if kind == "category" or len(cells) == 1:
-        names = (f"{name}={cells[-1]}",)
-    return words, names
 
 
 def _rare_values(counts: Counter[Any], values: list[Any], most: int) -> list[Any]:
@@ -288,10 +264,8 @@ def _values_in_order(
     return order
 
 
-def _learn_cells(
-    raw: RawColumn, start: int, kind: str, options: CodeOptions, y: Any
-) -> CodedColumn:
-    """The code of a column of numbers or dates."""
+def _learn_cells(raw: RawColumn, kind: str, options: CodeOptions, y: Any) -> Column:
+    """A column of numbers or dates."""
     is_date = kind == "date"
     known = raw.known()
     if len(known) and (raw.dtype not in NUMERIC or (raw.dtype in ("date", "datetime")) != is_date):
@@ -306,13 +280,10 @@ def _learn_cells(
     values, ranges, counts = _numbers_in_cells(finite, edges, is_whole)
     is_known = values != (None,)
     labels = labels_of_numbers(text, values, edges, ranges) if is_known else ("unknown",)
-    words, names = _code(raw.name, labels, [f"{raw.name}>={text(edge)}" for edge in edges])
-    if options.code == "one_hot" and len(labels) > 2:
-        words, names = _one_hot(raw.name, labels)
     dtype = raw.dtype if raw.dtype in NUMERIC else "datetime" if is_date else "float"
     if dtype in ("integer", "boolean"):
         dtype = "integer" if all(isinstance(value, int) for value in values) else "float"
-    return CodedColumn(
+    return Column(
         raw.name,
         kind,
         labels,
@@ -325,14 +296,10 @@ def _learn_cells(
         _density(raw, finite, edges, is_date)
         if len(finite)
         else density_of_points([low for low, _ in ranges]),
-        start=start,
-        stop=start + len(names),
-        codewords=words,
-        variable_names=names,
     )
 
 
-def with_fine_cells(raw: RawColumn, column: CodedColumn) -> CodedColumn:
+def with_fine_cells(raw: RawColumn, column: Column) -> Column:
     """A column of numbers or dates whose cells are groups of finer ones.
 
     The median of a group stands for the cell that it lies in.
@@ -450,19 +417,7 @@ def _representative(
     return int(np.ceil(edges[-1])) if is_whole else edges[-1]
 
 
-def _code(name: str, labels: Sequence[str], names: list[str]) -> tuple[ByteArray, tuple[str, ...]]:
-    """Thermometer codewords: value k has its first k bits set. One value has the bit 1."""
-    if len(labels) == 1:
-        return np.ones((1, 1), dtype=np.uint8), (f"{name}={labels[0]}",)
-    return np.tri(len(labels), len(labels) - 1, -1, dtype=np.uint8), tuple(names)
-
-
-def _one_hot(name: str, labels: Sequence[str]) -> tuple[ByteArray, tuple[str, ...]]:
-    """One-hot codewords: value k has only bit k set."""
-    return np.eye(len(labels), dtype=np.uint8), tuple(f"{name}={label}" for label in labels)
-
-
-def with_distinct_names(columns: list[CodedColumn]) -> list[CodedColumn]:
+def _with_distinct_names(columns: list[CodedColumn]) -> list[CodedColumn]:
     """The columns with a number after variable names that another column has or is called by."""
     called = {column.name for column in columns}
     seen: set[str] = set()
@@ -482,17 +437,17 @@ def with_distinct_names(columns: list[CodedColumn]) -> list[CodedColumn]:
     return result
 
 
-def code_of_columns(columns: Columns) -> TableCode:
-    """A code for columns that were learned before, as a learner takes to go on from them."""
+def code_of_columns(columns: Columns, *, is_one_hot: bool = False) -> TableCode:
+    """The code of columns: a variable for every edge between groups, or one hot."""
     made: list[CodedColumn] = []
     for column in columns:
         start = made[-1].stop if made else 0
-        words, names = _words_of(column)
+        words, names = _words_of(column, is_one_hot)
         own: dict[str, Any] = {field.name: getattr(column, field.name) for field in fields(Column)}
         own |= {"start": start, "stop": start + len(names)}
         made.append(CodedColumn(**own, codewords=words, variable_names=names))
     return TableCode(
-        tuple(with_distinct_names(made)),
+        tuple(_with_distinct_names(made)),
         columns.container,
         columns.unknown,
         columns.left_out,
@@ -500,17 +455,25 @@ def code_of_columns(columns: Columns) -> TableCode:
     )
 
 
-def _words_of(column: Column) -> tuple[ByteArray, tuple[str, ...]]:
+def _words_of(column: Column, is_one_hot: bool) -> tuple[ByteArray, tuple[str, ...]]:
     """The codeword of every group of a column, and the names of its variables."""
-    name, first = column.name, column.first_of_group
+    name, first = column.name, column.first_of_group.tolist()
     if column.kind in ("boolean", BIT):
         return np.array([[0], [1]], dtype=np.uint8), (name,)
+    labels = column.shown.labels
+    if not column.is_numeric:
+        sizes = np.bincount(column.group_of_cell).tolist()
+        labels = tuple(
+            column.labels[at] if size == 1 else f"any of {size} rare values"
+            for at, size in zip(first, sizes, strict=True)
+        )
+    n = len(labels)
+    if n > 2 and (is_one_hot or column.kind == "category"):
+        return np.eye(n, dtype=np.uint8), tuple(f"{name}={label}" for label in labels)
+    if n == 1 or column.kind == "category":
+        words = np.tri(n, max(n - 1, 1), -1, dtype=np.uint8) if n > 1 else np.ones((1, 1), np.uint8)
+        return words, (f"{name}={labels[-1]}",)
+    said = labels[1:]
     if column.is_numeric:
-        edges = (bound_text(column, column.edges[at - 1]) for at in first[1:].tolist())
-        return _code(name, column.shown.labels, [f"{name}>={edge}" for edge in edges])
-    sizes = np.bincount(column.group_of_cell)
-    groups = [
-        column.labels[at] if size == 1 else f"any of {size} rare values"
-        for at, size in zip(first.tolist(), sizes.tolist(), strict=True)
-    ]
-    return _words_of_values(name, column.kind, groups, is_ordered=column.kind == "ordinal")
+        said = tuple(bound_text(column, column.edges[at - 1]) for at in first[1:])
+    return np.tri(n, n - 1, -1, dtype=np.uint8), tuple(f"{name}>={text}" for text in said)
