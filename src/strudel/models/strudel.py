@@ -115,7 +115,8 @@ class StrudelOptions(QueryMethods):
             inner = [key.split("__")[1] for key in params if key.startswith(f"{option}__")]
             value = params.get(option, getattr(self, option))
             size = params.get("n_components", self.n_components)
-            if option == "method" and value == "auto" and size != "auto":
+            is_auto = isinstance(value, str) and value == "auto"
+            if option == "method" and is_auto and not isinstance(size, str):
                 value = "em"
             if inner and isinstance(value, str):
                 params[option] = options_with(inner, option, value, kinds)
