@@ -70,6 +70,13 @@ def test_bad_models(is_refused, bad, table, tmp_path, name):
     is_refused("score", bad, table)
 
 
+@pytest.mark.parametrize("command", ["info", "explore", "impute", "query", "score"])
+def test_trees_that_are_no_models(is_refused, table, tmp_path, command):
+    (tmp_path / "a.vtree").write_text("vtree 3\nL 0 1\nL 2 2\nI 1 0 2\n")
+    rest = {"info": [], "explore": [], "query": ["map"]}.get(command, [table])
+    is_refused(command, tmp_path / "a.vtree", *rest)
+
+
 def test_bad_places_to_write(is_refused, model, table, tmp_path):
     lost = tmp_path / "no" / "such" / "folder"
     for command, ending in (

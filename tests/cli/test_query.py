@@ -171,6 +171,10 @@ def test_long_answers_start_with_the_largest_changes_of_what_is_not_given(run, m
     found = [line.split()[0] for line in out.splitlines()[1:]]
     assert found == [NAMES[i] for i in np.argsort(-change)[:2]]
     assert err == "note: 2 of 5 lines shown; --all or --json gives all\n"
+    _, out, err = run("query", model, "map", "-k", 30, "--top", 3)
+    assert err == "".join(
+        f"note: 3 of {n} lines shown; --all or --json gives all\n" for n in (5, 30)
+    )
     _, out, err = run("query", model, "marginal", "--given", "tea=1", "--all")
     assert (len(out.splitlines()), err) == (6, "")
 

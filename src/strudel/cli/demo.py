@@ -23,9 +23,7 @@ QUESTIONS = (
 
 
 def demo(
-    out: Path = option(
-        "Folder for the pictures and the model.", None, default=Path("strudel-demo")
-    ),
+    out: Path = option("Folder for pictures and the model.", default=Path("strudel-demo")),
     as_json: JsonOption = False,
 ) -> None:
     """Tour on built-in data: learn, ask, compare with the rows, draw.

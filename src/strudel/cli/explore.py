@@ -29,7 +29,9 @@ def explore(
     stem = Path(model.name.removesuffix(".gz")).stem
     path = output or Path(f"{stem}.html")
     files.check_output(path, "a page", (".html", ".htm"), model)
-    page = write_page(files.read_any(model), path, target=target, title=title or stem)
+    page = write_page(
+        files.as_model(files.read_any(model)), path, target=target, title=title or stem
+    )
     if as_json:
         report = {"model": model, "title": page.title, "output": path}
         print_json(report | {"bytes": len(page.html.encode())})

@@ -79,10 +79,15 @@ def read_held(path: Path) -> Any:
 
 def read_model(path: Path) -> Any:
     """The circuit in a file, which the queries ask."""
+    return as_model(read_held(path).model)
+
+
+def as_model(held: Any) -> Any:
+    """A circuit or fitted estimator as it is; a tree or formula as a circuit."""
     from strudel.circuits.circuit import Circuit
     from strudel.io.read_write import as_kind
 
-    return as_kind(read_held(path).model, Circuit)[0]
+    return as_kind(held, Circuit)[0]
 
 
 def is_of_others(path: Path) -> bool:
@@ -161,9 +166,8 @@ def options_of(what: str, takes: Mapping[str, Collection[str]], typed: Mapping[s
 
 def flag(name: str) -> str:
     """An option as it is typed; a word behind the question as the help calls it."""
-    if name in ("text", "other"):
-        return name.upper()
-    return f"-{name}" if name == "k" else f"--{name.replace('_', '-')}"
+    short = {"k": "-k", "text": "TEXT", "other": "OTHER"}
+    return short.get(name, f"--{name.replace('_', '-')}")
 
 
 def read_names(model: Any, text: str, asked: str) -> list[str]:
@@ -221,10 +225,7 @@ def check_output(
         words = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
         raise InputError(f"{what} is a {words} file, but {said} says {str(path)!r}.")
     if path.suffix == ".parquet" and not find_spec("pyarrow"):
-        raise InputError(
-            f"{str(path)!r} needs pyarrow: pip install 'strudel-pc[frames]', or give -o a .csv "
-            "file."
-        )
+        raise InputError(f"{str(path)!r} needs pyarrow: pip install 'strudel-pc[frames]'.")
 
 
 def as_frame(table: Any, names: Iterable[Any] | None = None) -> Any:
@@ -238,7 +239,7 @@ def as_frame(table: Any, names: Iterable[Any] | None = None) -> Any:
 
 
 def give_rows(
-    rows: Any, output: Path | None, as_json: bool, report: dict[str, Any], said: str = ""
+    rows: Any, output: Path | None, as_json: bool, report: dict[str, Any], said: str
 ) -> None:
     """Write rows where -o says, and say so; or print them, as csv or with a report as JSON."""
     if output is not None:

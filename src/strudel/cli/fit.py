@@ -94,8 +94,8 @@ def fit(
     from strudel.queries.given import circuit_of
 
     model: Any = Strudel() if target is None else StrudelClassifier()
-    names = typed.params.keys() & model.get_params().keys()  # in Python as on the command line
-    options = {name: typed.params[name] for name in names if typed.params[name] is not None}
+    known = model.get_params()  # which have the names of Python here, too
+    options = {name: v for name, v in typed.params.items() if name in known and v is not None}
     read = {"n_components": _literal, "vtree": files.read_text, "constraint": files.read_text}
     options |= {name: read[name](text) for name, text in options.items() if name in read}
     model.set_params(**options, verbose=False if quiet else "auto")

@@ -33,7 +33,7 @@ def impute(
     from strudel import StrudelImputer
 
     files.check_output(output, "a table", files.TABLES, model, data)
-    held, rows = files.read_any(model), files.read_rows(data)
+    held, rows = files.as_model(files.read_any(model)), files.read_rows(data)
     names, has_names = files.columns_of(held).names, files.has_names(rows)
     if not has_names and len(rows.columns) == len(names) - 1 and hasattr(held, "classes_"):
         rows[len(rows.columns)] = None  # the class, of which nothing is known

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from strudel.cli.console import JsonOption, tell
-from strudel.cli.files import ModelArgument, is_of_others, read_held
+from strudel.cli.files import ModelArgument, as_model, is_of_others, read_held
 
 
 def info(model: ModelArgument, as_json: JsonOption = False) -> None:
@@ -21,7 +21,7 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
 
     held = read_held(model)
     provenance = {} if is_of_others(model) else read_provenance(model)
-    circuit = circuit_of(held.model)
+    circuit = circuit_of(as_model(held.model))
     columns, k = circuit.columns, circuit.n_components
     why_not = why_no_deterministic_components(circuit)
     # A circuit over columns that follows its vtree has these, and no other can be made.

@@ -89,7 +89,7 @@ def plot(
         raise InputError(f"--size must be from 1 1 to 100 100 inches, but is {size}.")
     with warnings_as_notes():  # such as letters that a font lacks
         thing = _thing_to_draw(held, what, model)
-        for name in {"given", "row"} & options.keys():
+        for name in [name for name in ("given", "row") if name in options]:
             rows = files.read_given(thing, options[name])
             if len(rows) != 1:
                 raise InputError(f"--{name} must be one row, but has {len(rows):,}.")
@@ -136,7 +136,6 @@ def draw(onto: Any, path: Path, inches: Any, title: str, dark: bool = False) -> 
 def _thing_to_draw(held: Any, what: str, path: Path) -> Any:
     """What the picture needs, out of what the file holds."""
     from strudel import Vtree
-    from strudel.circuits.circuit import Circuit
     from strudel.io.read_write import as_kind, is_model
 
     if what == "curve":
@@ -145,8 +144,9 @@ def _thing_to_draw(held: Any, what: str, path: Path) -> Any:
         return held.history
     if what == "tree" and held.kind == "ChowLiuTree":
         return held.model
-    is_tree = what == "vtree" and not is_model(held.model)
-    return as_kind(held.model, Vtree if is_tree else Circuit)[0]
+    if what == "vtree" and not is_model(held.model):
+        return as_kind(held.model, Vtree)[0]
+    return files.as_model(held.model)
 
 
 def _draw(what: str, thing: Any, ax: Any, variables: str = "", **options: Any) -> None:

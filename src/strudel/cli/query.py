@@ -31,7 +31,6 @@ from strudel.cli.console import (
     tell,
     warnings_as_notes,
 )
-from strudel.cli.files import columns_of
 
 SHOWN_LINES = 20  # of one answer
 SHOWN_ROWS = 5  # answers
@@ -46,7 +45,7 @@ class Answer(NamedTuple):
     """Facts, and lists of lines under the same headers."""
 
     report: Line
-    by: Callable[[Line], float] | None = None  # which lines of a long list come first
+    by: Callable[[Line], float] | None = None  # which lines come first, if the first list is long
     more: Line | None = None  # for JSON
 
 
@@ -56,7 +55,7 @@ def marginal_probabilities(model: Any, given: Any = None, variables: Names = Non
     lines: list[Line] = []
     for name in variables or now:
         for value, p in now[name].items():
-            if value == "0" and columns_of(model).are_bits:
+            if value == "0" and files.columns_of(model).are_bits:
                 continue
             line: Line = {"column": name, "value": value, "probability": p}
             if given is not None:
@@ -76,7 +75,7 @@ def most_probable_state(
 ) -> Answer:
     """The most probable values of all columns that are not given."""
     states, log_p = queries.most_probable_state(model, given, k, max_seconds=max_seconds)
-    rows = files.rows_of(states, columns_of(model).names)
+    rows = files.rows_of(states, files.columns_of(model).names)
     both = zip(rows, np.atleast_1d(log_p).tolist(), strict=True)  # there may be fewer than k
     return _states(model, given, [pair for pair in both if pair[1] > -math.inf])
 
@@ -98,7 +97,7 @@ def marginal_map(
 
 def _chances(model: Any, given: Any) -> dict[str, dict[str, float]]:
     """The probability of every value of every column, by how it is written."""
-    chances, columns = queries.marginal_probabilities(model, given), columns_of(model)
+    chances, columns = queries.marginal_probabilities(model, given), files.columns_of(model)
     if columns.are_bits:
         ones = zip(columns.names, chances.tolist(), strict=True)
         return {name: {"0": 1.0 - p, "1": p} for name, p in ones}
@@ -116,7 +115,7 @@ def _states(
     """The values of the best state, the least expected first, and in what others differ from it."""
     chances, states = _chances(model, given), [state for state, _ in best]
     log_given = float(queries.log_marginal(model, given, density=False)[0])
-    if not columns_of(model).are_bits:  # of a number, its cell
+    if not files.columns_of(model).are_bits:  # of a number, its cell
         cells = [_chances(model, state) for state in states]
         states = [{name: max(of[name], key=of[name].get) for name in states[0]} for of in cells]  # type: ignore[arg-type]
     facts = [
@@ -178,7 +177,7 @@ def posterior(
 ) -> Answer:
     """Mean, deviation and quantiles of columns of numbers; quantiles --at some shares."""
     shares = {text: _share(text) for text in at.split(",")}
-    numeric = [column.name for column in columns_of(model) if column.is_numeric]
+    numeric = [column.name for column in files.columns_of(model) if column.is_numeric]
     if not numeric:
         raise InputError("posterior is about columns of numbers, but the model has none.")
     lines = []
@@ -373,8 +372,9 @@ def query(
     options = _checked(what, typed.params)
     files.check_output(output, "a table", files.TABLES, model, text)
     held = files.read_model(model)
-    for name in {"variables", "a", "b", "beyond"} & options.keys():
-        options[name] = files.read_names(held, options[name], files.flag(name))
+    for name in ("variables", "a", "b", "beyond"):
+        if name in options:
+            options[name] = files.read_names(held, options[name], files.flag(name))
     with warnings_as_notes(given or ""):  # such as that of a search that had to stop
         rows = files.read_given(held, options.pop("given", None))
         known: list[Line] = [{} if row is None else {"given": row} for row in rows]
@@ -414,11 +414,12 @@ def _checked(what: str, typed: Line) -> Line:
 
 def _show(answer: Answer, n_lines: float) -> None:
     """Facts, then lists; of a long one the first lines."""
-    report, notes = dict(answer.report), []
+    report, notes, by = dict(answer.report), [], answer.by
     for name, lines in answer.report.items():
         if isinstance(lines, list) and len(lines) > n_lines:
-            report[name] = (sorted(lines, key=answer.by) if answer.by else lines)[: int(n_lines)]
+            report[name] = (sorted(lines, key=by) if by else lines)[: int(n_lines)]
             notes.append(f"{n_lines} of {len(lines):,} lines shown; --all or --json gives all")
+        by = None if isinstance(lines, list) else by  # of the first list
     tell(report, False)
     for line in notes:
         note(f"note: {line}")
