@@ -153,8 +153,7 @@ def _draw(what: str, thing: Any, ax: Any, variables: str = "", **options: Any) -
     from strudel import plotting, queries
 
     if what == "posterior":
-        names = files.read_names(thing, variables, "--variables")
-        queries.posterior(thing, names[0], **options).plot(ax)
+        queries.posterior(thing, variables, **options).plot(ax)
     elif what == "correlations":
         queries.correlations(thing, **options).plot(ax)
     else:
