@@ -45,20 +45,14 @@ IMPOSSIBLE = SimpleEvent((), (), 1, 0)  # none of nothing is at least one
 
 
 def simple_event(event: Event, place: Mapping[str, int]) -> SimpleEvent | None:
-    """The simple form of an event, if it has one."""
-    counts = _find_counts(event, place)
-    return None if counts is None else _simplify(counts)
-
-
-def _find_counts(event: Event, place: Mapping[str, int]) -> list[_Count] | None:
-    """The event as a conjunction of counts of literals; a literal is a count of one."""
+    """The simple form of an event, if it has one: it is a conjunction of counts of literals."""
     counts: list[_Count] = []
     for item, operands, holds in conjuncts(event):
         count = _count(item, operands, holds, place)
         if count is None:
             return None
         counts.append(count)
-    return counts
+    return _simplify(counts)
 
 
 def _count(

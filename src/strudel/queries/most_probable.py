@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from strudel._types import AnyArray, FloatArray, IntArray
+from strudel._types import FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.passes import distinct_rows
 from strudel.circuits.properties import why_not_deterministic
@@ -114,8 +114,8 @@ def _completions(
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Cells (n_rows, k, n_columns), log-probabilities (n_rows, k), and bounds where stopped."""
     circuit, evidence = asked.circuit, asked.evidence
-    codes, first, place = _distinct(evidence)
-    different = evidence.take(first)
+    codes, place = distinct_rows(evidence.codes)
+    different = evidence.take(np.unique(place, return_index=True)[1])
     upper_bound = np.full(len(codes), -np.inf)
     if why_not_deterministic(circuit) is not None:
         cells, log_p, upper_bound = _search(circuit, different, k, limits)
@@ -125,14 +125,6 @@ def _completions(
         cells, log_p = k_best_states(circuit, different, k)
     log_more = asked.log_probability + circuit.log_total
     return cells[place], log_p[place] + log_more, upper_bound[place] + log_more
-
-
-def _distinct(evidence: Evidence) -> tuple[AnyArray, AnyArray, IntArray]:
-    """The distinct rows of codes, a row that has each, and for each row its place among them."""
-    codes, place = distinct_rows(evidence.codes)
-    first = np.zeros(len(codes), dtype=np.int64)
-    first[place[::-1]] = np.arange(len(place))[::-1]
-    return codes, first, place
 
 
 def _search(
