@@ -107,14 +107,8 @@ class StateSearch:
             if is_first and self._heap:  # most searches are over by now
                 self._improve()
 
-    def _bounds(self, allowed: ByteArray) -> FloatArray:
-        """Log upper bounds of assignments."""
-        r = self._relaxation
-        total, _ = passes(r, allowed, is_exact=False, is_down=False)
-        return log_of(total + r.rest) + r.log_unit
-
     def _bounds_of_choices(self, allowed: ByteArray) -> tuple[FloatArray, FloatArray]:
-        """The same, and those of every cell that an assignment allows, `(n_rows, n_choices)`."""
+        """Log upper bounds of assignments, and with every cell they allow `(n_rows, n_choices)`."""
         r = self._relaxation
         total, choices = passes(r, allowed, is_exact=False, is_down=True)
         bound = log_of(total + r.rest) + r.log_unit
@@ -254,7 +248,9 @@ class StateSearch:
     ) -> tuple[ByteArray, FloatArray]:
         """The children by that column, of a few, whose cells have the lowest bounds."""
         every = [self._children(left, column) for column in columns.tolist()]
-        bounds = self._bounds(np.concatenate(every))
+        r = self._relaxation
+        total, _ = passes(r, np.concatenate(every), is_exact=False, is_down=False)
+        bounds = log_of(total + r.rest) + r.log_unit
         ends = np.cumsum([len(children) for children in every])
         best, least = (every[0], bounds[: ends[0]]), math.inf
         for column, children, own in zip(
