@@ -6,6 +6,8 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_array
 
+from strudel import Strudel
+
 REAL_NUMBERS = "feeds a table of real numbers, and the estimators take only 0 and 1"
 NEEDS_BINARY = {
     name: REAL_NUMBERS
@@ -54,6 +56,19 @@ def positive(X):
         if np.isnan(X).any():
             return np.where(np.isnan(X), np.nan, X > 0)
     return (X > 0).astype(np.uint8)
+
+
+class Thresholded(Strudel):
+    """Strudel on whether a number is positive, so that checks with real numbers reach it."""
+
+    def fit(self, X, y=None, *, X_valid=None, sample_weight=None):
+        return super().fit(positive(X), X_valid=X_valid, sample_weight=sample_weight)
+
+    def score_samples(self, X):
+        return super().score_samples(positive(X))
+
+    def predict_proba(self, X):
+        return super().predict_proba(positive(X))
 
 
 PREDICTS_CLUSTERS = {

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_checks import PREDICTS_CLUSTERS, positive
+from sklearn_checks import PREDICTS_CLUSTERS, Thresholded
 from strudel import EM, BaggedEM, BestFirst, Boosting, Greedy, Strudel
 from strudel.errors import ExtraColumnsWarning, InterruptedWarning, WrongTableError
 from strudel.learning import prepared_rows as prepared
@@ -33,19 +33,6 @@ def is_same(a, b):
 @pytest.fixture(scope="module")
 def model():
     return Strudel(**QUICK).fit(clusters(0))
-
-
-class Thresholded(Strudel):
-    """Strudel on whether a number is positive, so that checks with numbers reach it."""
-
-    def fit(self, X, y=None, *, X_valid=None, sample_weight=None):
-        return super().fit(positive(X), X_valid=X_valid, sample_weight=sample_weight)
-
-    def score_samples(self, X):
-        return super().score_samples(positive(X))
-
-    def predict_proba(self, X):
-        return super().predict_proba(positive(X))
 
 
 CLUSTERS = PREDICTS_CLUSTERS | {

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_checks import NEEDS_BINARY, PREDICTS_CLUSTERS, positive
+from sklearn_checks import NEEDS_BINARY, PREDICTS_CLUSTERS, Thresholded
 from strudel import Greedy, Strudel
 from strudel.errors import InterruptedWarning
 from strudel.learning.search import learn_structure as run
@@ -34,19 +34,6 @@ def model():
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
-
-
-class Thresholded(Strudel):
-    """Strudel on whether a number is positive, so that checks with real numbers reach it."""
-
-    def fit(self, X, y=None, *, X_valid=None, sample_weight=None):
-        return super().fit(positive(X), X_valid=X_valid, sample_weight=sample_weight)
-
-    def score_samples(self, X):
-        return super().score_samples(positive(X))
-
-    def predict_proba(self, X):
-        return super().predict_proba(positive(X))
 
 
 @pytest.mark.compiled

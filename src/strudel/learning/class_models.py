@@ -36,8 +36,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.special import log_softmax, logsumexp, softmax
+import scipy  # which loads its parts when they are used
 
 from strudel._compiling import NO_LIMIT, Clock
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
@@ -339,7 +338,9 @@ class ClassFit:
             edge_count, total = counts.edge_count.copy(), counts.total.copy()
             for c, (table, weight) in enumerate(groups):
                 own = counts.component_class == c
-                log_weight = mixture.log_weight[own] - logsumexp(mixture.log_weight[own])
+                log_weight = mixture.log_weight[own] - scipy.special.logsumexp(
+                    mixture.log_weight[own]
+                )
                 part = BitMixture(mixture.structure, mixture.edge_log_theta[:, own], log_weight)
                 flows = expected_flows(part, table, sample_weight=weight)
                 edge_count[:, own], total[own] = flows.edge_count, flows.component_weight
@@ -360,12 +361,12 @@ class Tables(NamedTuple):
     log_theta: FloatArray  # (n_classes, n_components, n_values) of a column, given both
     log_weight: FloatArray  # (n_classes, n_components)
 
-    def class_logs(self, held: csr_array) -> FloatArray:
+    def class_logs(self, held: scipy.sparse.csr_array) -> FloatArray:
         """Log-probability of the known values of a row together with each class."""
         n_classes, n_components, n_values = self.log_theta.shape
         logs = held @ self.log_theta.reshape(-1, n_values).T
         logs = logs.reshape(-1, n_classes, n_components) + self.log_weight
-        return np.asarray(logsumexp(logs, axis=2))
+        return np.asarray(scipy.special.logsumexp(logs, axis=2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -448,12 +449,16 @@ class LogisticFit:
             for _ in range(MORE_STEPS if step == 0 else 1):
                 for j, part in enumerate(parts):
                     wanted = counts[:, part] / counts[:, part].sum(axis=1, keepdims=True)
-                    chance = softmax(regression.bias[:, np.newaxis] + _sum(found), axis=0)
+                    chance = scipy.special.softmax(
+                        regression.bias[:, np.newaxis] + _sum(found), axis=0
+                    )
                     model = np.einsum("ck,ckv->kv", chance, np.exp(found[j][0]))
                     base[j] *= wanted / model
                     base[j] /= base[j].sum(axis=1, keepdims=True)
                     found[j] = _tilted(base[j], regression, part)
-            log_weight = log_softmax(regression.bias[:, np.newaxis] + _sum(found), axis=0)
+            log_weight = scipy.special.log_softmax(
+                regression.bias[:, np.newaxis] + _sum(found), axis=0
+            )
             tables = Tables(
                 np.concatenate([log_theta for log_theta, _ in found], axis=2),
                 log_weight + log_share,
@@ -461,7 +466,7 @@ class LogisticFit:
             logs = np.empty((held.shape[0], n_components))
             for c, own in enumerate(rows.members()):
                 logs[own] = held[own] @ tables.log_theta[c].T + tables.log_weight[c]
-            of_rows = logsumexp(logs, axis=1)
+            of_rows = scipy.special.logsumexp(logs, axis=1)
             shares = np.exp(logs - of_rows[:, np.newaxis])
             mean = float(rows.weight @ of_rows / rows.weight.sum())
             if mean - last < LEAST_GAIN:
@@ -470,7 +475,9 @@ class LogisticFit:
         self._shares[:] = [shares]
         return tables
 
-    def _first_shares(self, held: csr_array, n_components: int) -> tuple[FloatArray, int]:
+    def _first_shares(
+        self, held: scipy.sparse.csr_array, n_components: int
+    ) -> tuple[FloatArray, int]:
         """Where EM begins, and how many steps it may take."""
         if self._shares:
             return self._shares[0], MORE_STEPS
@@ -508,7 +515,7 @@ class LogisticFit:
         return BitMixture(
             self.circuit,
             np.log(count) - np.log(total[self.circuit.edge_parent]),
-            log_weight - logsumexp(log_weight),
+            log_weight - scipy.special.logsumexp(log_weight),
         )
 
 
@@ -531,7 +538,7 @@ class LogisticScorer:
         return logs
 
 
-def values_held(rows: FloatArray, columns: Sequence[ColumnCode]) -> csr_array:
+def values_held(rows: FloatArray, columns: Sequence[ColumnCode]) -> scipy.sparse.csr_array:
     """Which of the values of all columns, side by side, every row has; `(n_rows, n_values)`."""
     values = column_values(rows, columns).T  # (n_rows, n_columns)
     first = np.array([part.start for part in _slices(columns)], dtype=np.int64)
@@ -539,7 +546,7 @@ def values_held(rows: FloatArray, columns: Sequence[ColumnCode]) -> csr_array:
     ends = np.append(0, is_known.sum(axis=1).cumsum())
     n_values = sum(column.n_values for column in columns)
     place = (values + first)[is_known]
-    return csr_array((np.ones(len(place)), place, ends), shape=(len(values), n_values))
+    return scipy.sparse.csr_array((np.ones(len(place)), place, ends), shape=(len(values), n_values))
 
 
 def _slices(columns: Sequence[ColumnCode]) -> list[slice]:
@@ -583,7 +590,7 @@ def _features(
 def _tilted(base: FloatArray, regression: Regression, part: slice) -> tuple[FloatArray, FloatArray]:
     """Log-shares of a column's values, given class and component, and the log of their sum."""
     logs = np.log(base) + regression.weight[:, np.newaxis, part]
-    total = logsumexp(logs, axis=2)
+    total = scipy.special.logsumexp(logs, axis=2)
     return logs - total[:, :, np.newaxis], total
 
 
@@ -800,7 +807,7 @@ class ClassSearch:
 
 def _scores(model: ClassModel | LogisticScorer, valid: ClassRows) -> FloatArray:
     """Of every row its log-loss, its Brier score, whether the answer is right, and 1."""
-    log_p = log_softmax(model.joint_logs(valid.X), axis=1)
+    log_p = scipy.special.log_softmax(model.joint_logs(valid.X), axis=1)
     wanted = valid.label[:, np.newaxis] == np.arange(log_p.shape[1])
     return np.stack(
         [

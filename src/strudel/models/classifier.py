@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax, logsumexp
+import scipy  # which loads its parts when they are used
 
 from strudel._estimator import Classifier, clone
 from strudel._names import did_you_mean
@@ -407,7 +407,7 @@ class StrudelClassifier(StrudelOptions, Classifier):
     @by_block("X")
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of `predict_proba`."""
-        return np.asarray(log_softmax(self._joint_logs(X), axis=1))
+        return np.asarray(scipy.special.log_softmax(self._joint_logs(X), axis=1))
 
     @by_block("X")
     def score_samples(self, X: Any) -> FloatArray:
@@ -415,7 +415,7 @@ class StrudelClassifier(StrudelOptions, Classifier):
 
         Unusual rows have low values; rows with more unknown values have higher ones.
         """
-        return np.asarray(logsumexp(self._joint_logs(X), axis=1))
+        return np.asarray(scipy.special.logsumexp(self._joint_logs(X), axis=1))
 
     @by_block("X")
     def predict_proba(self, X: Any) -> FloatArray:

@@ -55,7 +55,6 @@ from strudel.learning.progress import BestSoFar, Callback, History, Reporter, ke
 from strudel.models.base import QueryMethods, check_features
 from strudel.queries.by_block import lazily
 from strudel.queries.cells import posterior_of_components
-from strudel.queries.event_probability import responsibilities
 from strudel.queries.given import circuit_of, raise_if_impossible
 from strudel.queries.pair_check import Check, check_cells, most_rows
 from strudel.tables.columns import RawColumn, RawTable
@@ -623,10 +622,6 @@ class Strudel(StrudelOptions):
         if hasattr(found, "check_"):
             del found.check_
         return found
-
-    def responsibilities(self, X: Any, *, device: Any = "cpu") -> FloatArray:
-        """Probability of every component, given complete or partly observed rows."""
-        return responsibilities(self._fitted(), X, device=device)
 
     @lazily("X")
     def predict_proba(self, X: Any) -> FloatArray:
