@@ -16,6 +16,9 @@ the description length of a table of the two. Cells of equally many rows may sti
 place where another column changes, such as the fever from which on nearly all have influenza: there
 they are cut (`telling_cuts`).
 
+A search splits on these cells. Learners that have a table of cells get finer ones inside of them
+(`fine_edges`).
+
 Text of which nearly all values are distinct tells a model nothing. Whole numbers may: an income in
 whole dollars is also nearly distinct. They are identifiers only if they have the look of one (they
 count on, all have as many digits, or are spread evenly) and no other column depends on them.

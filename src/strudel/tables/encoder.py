@@ -77,7 +77,9 @@ class TableEncoder(Transformer):
         values has one cell per value. "auto" is 8, or 4 with fewer than 480 rows; and more, up to
         32, where finer cells of 25 rows or more tell so much more about another column that they
         pay for their parameters (by description length). From 480 rows on, the outer cells of
-        numbers are halved down to 30 rows, so that answers keep moving in the tails.
+        numbers are halved down to 30 rows, so that answers keep moving in the tails. These cells
+        are what a search splits on and what people see; with "auto" they are groups of finer ones,
+        of some 75 rows each, for learners that have a table of cells.
     edges : {"quantile", "uniform", "supervised"}, dict, or fitted predictor, default="quantile"
         Where the cells meet: each holds equally many rows, or is equally wide; or where a small
         decision tree cuts the column to predict `y`. A dict maps columns to a method or to their
