@@ -35,6 +35,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import lines_taken
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.bits import pack_columns
+from strudel.data.validation import slices
 from strudel.learning.bits.circuit import BitCircuit
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES, Growth, undecided_places
@@ -341,19 +342,15 @@ def flow_features(
     first = _first_cells(n_cells)
     place = np.full(max(lines.max(initial=0), taken.max(initial=0)) + 2, NONE, dtype=np.int32)
     place[lines] = np.arange(len(lines), dtype=np.int32)
-    n_rows, n_columns = cells.shape
-    columns, widths = [], []
-    step = max(1, BLOCK // (taken.shape[1] + n_columns))
-    for start in range(0, n_rows, step):
-        rows = slice(start, start + step)
+    n_features = len(lines) + int(first[-1])
+    parts = [sparse.csr_matrix((0, n_features))]
+    for rows in slices(len(cells), max(1, BLOCK // (taken.shape[1] + cells.shape[1]))):
         of_cells = np.where(cells[rows] > 0, len(lines) + first[:-1] + cells[rows] - 1, NONE)
         line = np.hstack([place[taken[rows]], of_cells])
-        columns.append(line[line != NONE])
-        widths.append((line != NONE).sum(axis=1))
-    indices: AnyArray = np.concatenate([np.empty(0, dtype=np.int32), *columns]).astype(np.int32)
-    indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.empty(0, int), *widths]))])
-    shape = (n_rows, len(lines) + int(first[-1]))
-    matrix = sparse.csr_matrix((np.ones(len(indices)), indices, indptr), shape=shape)
+        ends = np.append(0, np.cumsum((line != NONE).sum(axis=1)))
+        ones, columns = np.ones(ends[-1]), line[line != NONE]
+        parts.append(sparse.csr_matrix((ones, columns, ends), shape=(len(line), n_features)))
+    matrix = sparse.vstack(parts, format="csr")
     matrix.sort_indices()
     return matrix
 

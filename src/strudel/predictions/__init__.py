@@ -1,8 +1,8 @@
 """A model, a predictor and partly known rows -> what the predictor would say, and why.
 
-Reading order: `predictor_forms` (predictors of any origin take one of a few forms),
-`predictor_arguments` (also those fitted on the columns of a table), `shared_passes` and `moments`,
-`expected` (moments under a model are exact), `decision` and `same_decision`, `explanation`.
+Reading order: `forms` (predictors of any origin take one of a few), `read_predictor`, `asked`;
+`cell_codes` with `shared_walks`, `moments`, `expected` (moments under a model are exact);
+`decision` with `posterior_bounds`, `same_decision`, `explanation`.
 """
 
 from strudel._lazy import attach

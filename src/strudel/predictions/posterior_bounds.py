@@ -365,17 +365,17 @@ def split_posteriors(
     is_free = is_hidden.copy()
     is_free[:, np.setdiff1d(np.arange(codes.shape[1]), open_places)] = False
     is_hidden &= ~is_free
-    tops = [_highest_without(circuit, mine, np.flatnonzero(free)) for free in is_free]
-    for top in tops:
+    tops = []
+    for free in is_free:
+        top = _highest_without(circuit, mine, np.flatnonzero(free))
         if top is None or (known.circuit.n_components > 1 and top != circuit.vtree.root):
             return None  # the root's choice of a component is hidden
+        tops.append(top)
     values = up(circuit, leaf_values_of(circuit, own.rows, codes))
     flows = down(circuit, values)
     # Open columns choose a node for sure if no sum above it chooses by what is hidden.
     overlapping: dict[bytes, AnyArray] = {}
-    for row, top in enumerate(tops):
-        assert top is not None
-        v = top
+    for row, v in enumerate(tops):
         while v != circuit.vtree.root:
             v = int(circuit.vtree.node_parent[v])
             first = edges_at(circuit, v)[1]
@@ -389,12 +389,11 @@ def split_posteriors(
                 if overlapping[key][circuit.vtree_sums[v] + choosers].any():
                     return None
     means = _means(circuit, own, weight, codes, values)
-    found = []
-    for row, top in enumerate(tops):
-        assert top is not None
-        chance = flows[top][:, row, 0]
-        found.append((chance[chance > 0.0], means[top][chance > 0.0, row]))
-    return found
+    chances = [flows[top][:, row, 0] for row, top in enumerate(tops)]
+    return [
+        (chance[chance > 0.0], means[top][chance > 0.0, row])
+        for row, (top, chance) in enumerate(zip(tops, chances, strict=True))
+    ]
 
 
 def _means(
