@@ -1,5 +1,6 @@
 """What every command has in common: help, version, errors."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 import pytest
 
 from strudel import _version
+from strudel._compiling import Compiled
 from strudel.cli.main import main
 
 COMMANDS = ("demo", "datasets", "fit", "score", "info", "query", "sample", "plot", "convert")
@@ -89,3 +91,9 @@ def test_help_needs_no_heavy_package():
         check=True,
     )
     assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_warmup_says_what_was_compiled(run, monkeypatch):
+    monkeypatch.setattr("strudel.warmup", lambda: Compiled(3, 1.25))
+    assert run("warmup") == (0, "compiled 3 functions in 1 s\n", "")
+    assert json.loads(run("warmup", "--json")[1]) == {"n_functions": 3, "seconds": 1.25}
