@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 
 import strudel
 from strudel import Strudel, load_dataset
-from strudel.learning.bits.mixture import BitMixture
+from strudel.circuits.reweigh import normalized
 from strudel.logic import Cnf
 
 BAR = 5.0
@@ -40,7 +41,7 @@ def main() -> None:
         data.train, X_valid=data.valid
     )
     circuit = model.circuit_
-    print(f"{args.dataset}: {circuit.n_vars} variables, {circuit.n_edges} edges")
+    print(f"{args.dataset}: {len(circuit.columns)} variables, {circuit.n_edges} edges")
     rows = strudel.sample(circuit, N_ROWS, random_state=0)
     rng = np.random.default_rng(0)
     results = [one_formula(circuit, rows, rng) for _ in range(args.formulas)]
@@ -49,7 +50,7 @@ def main() -> None:
         f"seconds: median {median(taken):.3f}, most {max(taken):.3f}, bar {BAR:g}: "
         f"{'yes' if max(taken) < BAR else 'NO'}"
     )
-    others = other_questions(circuit, random_cnf(circuit.n_vars, rng), data.test[:100])
+    others = other_questions(circuit, random_cnf(len(circuit.columns), rng), data.test[:100])
     machine.write(args.out, {"dataset": args.dataset, "formulas": results, "others": others})
 
 
@@ -64,7 +65,7 @@ def random_cnf(n_vars: int, rng: np.random.Generator) -> Cnf:
 
 
 def one_formula(circuit: Any, rows: Any, rng: np.random.Generator) -> dict[str, Any]:
-    cnf = random_cnf(circuit.n_vars, rng)
+    cnf = random_cnf(len(circuit.columns), rng)
     compiling, sdd = timed(lambda: strudel.logic.compile_event(cnf, circuit.vtree))
     taken, found = timed(lambda: strudel.probability(circuit, cnf))
     share = float(cnf.holds(rows).mean())
@@ -85,13 +86,11 @@ def one_formula(circuit: Any, rows: Any, rng: np.random.Generator) -> dict[str, 
 def other_questions(circuit: Any, cnf: Cnf, rows: Any) -> dict[str, float]:
     half = rows.astype(float)
     half[:, ::2] = np.nan
-    noise = np.random.default_rng(0).normal(0.0, 0.1, (circuit.n_edges, 10))
-    log_theta = circuit.edge_log_theta[:, np.newaxis] + noise
-    total = np.zeros((circuit.n_nodes, 10))
-    np.add.at(total, circuit.edge_parent, np.exp(log_theta))
-    mixture = BitMixture(
-        circuit, log_theta - np.log(total[circuit.edge_parent]), np.full(10, -np.log(10.0))
-    )
+    rng, logs = np.random.default_rng(0), {}
+    for name in ("edge_log_theta", "leaf_log_p"):
+        own = getattr(circuit, name)
+        logs[name] = own + rng.normal(0.0, 0.1, (len(own), 10))
+    mixture, _ = normalized(replace(circuit, **logs, log_weight=np.full(10, -np.log(10.0))))
     x = strudel.variables(circuit)
     calls: dict[str, Callable[[], Any]] = {
         "given 100 half-known rows": lambda: strudel.probability(circuit, cnf, half),
@@ -99,7 +98,7 @@ def other_questions(circuit: Any, cnf: Cnf, rows: Any) -> dict[str, float]:
         "condition": lambda: strudel.condition(circuit, cnf),
         "condition a mixture of ten": lambda: strudel.condition(mixture, cnf),
         "at least half of all variables": lambda: strudel.probability(
-            circuit, strudel.logic.at_least(circuit.n_vars // 2, x)
+            circuit, strudel.logic.at_least(len(circuit.columns) // 2, x)
         ),
     }
     seconds = {}

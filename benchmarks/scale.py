@@ -23,7 +23,7 @@ from dask import delayed
 from distributed import Client, LocalCluster
 
 from strudel import Strudel, load_dataset, log_likelihood, sample
-from strudel.learning.bits.circuit import BitCircuit
+from strudel.circuits.circuit import Circuit
 
 BLOCK_ROWS = 500_000
 TEST_ROWS = 100_000
@@ -72,18 +72,18 @@ def main() -> None:
             measure("the default", X, test, client)
 
 
-def rows_in_blocks(truth: BitCircuit, n_rows: int) -> Any:
+def rows_in_blocks(truth: Circuit, n_rows: int) -> Any:
     """A Dask array of rows that are drawn when they are needed."""
     draw = delayed(draw_rows, pure=True)
     lengths = [min(BLOCK_ROWS, n_rows - first) for first in range(0, n_rows, BLOCK_ROWS)]
     blocks = [
-        da.from_delayed(draw(truth, n, seed), (n, truth.n_vars), np.uint8)
+        da.from_delayed(draw(truth, n, seed), (n, len(truth.columns)), np.uint8)
         for seed, n in enumerate(lengths)
     ]
     return da.concatenate(blocks)
 
 
-def draw_rows(truth: BitCircuit, n_rows: int, seed: int) -> np.ndarray:
+def draw_rows(truth: Circuit, n_rows: int, seed: int) -> np.ndarray:
     return sample(truth, n_rows, random_state=seed)
 
 

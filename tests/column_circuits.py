@@ -9,10 +9,10 @@ import random
 import numpy as np
 from hypothesis import strategies as st
 
-from strategies import seeds, vtrees
+from strategies import circuits, mixtures, random_mixture, seeds, vtrees
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.predictor import PredictorCircuit, even_structure
-from strudel.learning.bits.fold import unfold
+from strudel.learning.bits.fold import folded, unfold
 from strudel.queries.given import circuit_of
 from strudel.tables.column import Column, bit_column
 from strudel.tables.density import Density, Pieces
@@ -132,6 +132,26 @@ def as_bits(circuit):
     return mixture_of(circuit).component(0)
 
 
+def bit_circuits(*args, **options):
+    """Circuits over the bits of a learner."""
+    return circuits(*args, **options).map(as_bits)
+
+
+def bit_mixtures(*args, **options):
+    """Mixtures over the bits of a learner."""
+    return mixtures(*args, **options).map(mixture_of)
+
+
+def components_of(mixture):
+    """The components of a learner's mixture."""
+    return [mixture.component(c) for c in range(mixture.n_components)]
+
+
+def random_bit_mixture(structure, k, rng):
+    """`k` components with random parameters on a learner's structure."""
+    return mixture_of(random_mixture(folded(structure), k, rng))
+
+
 def joint_of(circuit):
     """The probability of every combination of cells, one axis per column."""
     found = state_probabilities(circuit, np.array(states_of(circuit.columns)))
@@ -203,7 +223,7 @@ def lines_taken_by(circuit, cells):
 
 def random_predictor(model, rng, n_outputs=1, kind="regression"):
     """A predictor with any weights on the structure of a model."""
-    structure = even_structure(circuit_of(model))
+    structure, rng = even_structure(circuit_of(model)), np.random.default_rng(rng)
     return PredictorCircuit(
         structure,
         rng.normal(size=(len(structure.leaf_log_p), n_outputs)),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import oracle
 from strategies import (
     circuits,
+    mixed,
     mixtures,
     partly_observed_rows,
     random_mixture,
@@ -24,11 +25,7 @@ from strategies import (
     sum_circuit,
 )
 from strudel.circuits.builder import CircuitBuilder
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.compile import compile_factorized
-from strudel.circuits.examples import figure_1_circuit
-from strudel.learning.bits.fold import unfold
-from strudel.learning.bits.mixture import BitMixture
+from strudel.circuits.compile import compile_factorized, figure_1_circuit
 from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
@@ -41,15 +38,11 @@ class Joint:
     """Probabilities of all states, as plain sums over a table."""
 
     def __init__(self, model):
-        if isinstance(model, Circuit):
-            model = unfold(model, None)
-        self.states = np.array(oracle.all_rows(model.n_vars))
-        if isinstance(model, BitMixture):
-            self.parts = np.array([oracle.probabilities(part) for part in model.components()])
-            self.parts *= model.weights[:, np.newaxis]  # (n_components, n_states)
-            self.p = self.parts.sum(axis=0)
-        else:
-            self.p = np.array(oracle.probabilities(model))
+        self.states = np.array(oracle.all_rows(model.vtree.n_vars))
+        parts = [single(model, c) for c in range(model.n_components)]
+        self.parts = np.array([oracle.probabilities(part) for part in parts])
+        self.parts *= np.exp(model.log_weight)[:, np.newaxis]  # (n_components, n_states)
+        self.p = self.parts.sum(axis=0)
 
     def responsibilities(self, row):
         """The probability of every component of a mixture given a row."""
@@ -104,6 +97,12 @@ class Joint:
         return self.states[order[:k]], np.log(p[order[:k]])
 
 
+def single(model, c):
+    """One component, whatever its weight."""
+    even = np.full(model.n_components, -np.log(model.n_components))
+    return replace(model, log_weight=even).components([c])
+
+
 def models(max_vars=7):
     """Deterministic and other circuits, of random shape."""
     return st.one_of(circuits(max_vars), circuits(max_vars, deterministic=False))
@@ -118,9 +117,9 @@ def mixture_models(max_vars=6):
 def models_with_rows(draw, max_vars=7, max_rows=5, model=models):
     """A model, its table, and one or more partly observed rows that are possible."""
     found = draw(model(max_vars))
-    rows = draw(st.lists(partly_observed_rows(found.n_vars), min_size=1, max_size=max_rows))
+    rows = draw(st.lists(partly_observed_rows(found.vtree.n_vars), min_size=1, max_size=max_rows))
     joint = Joint(found)
-    return found, joint, [*joint.possible(rows), [NAN] * found.n_vars]
+    return found, joint, [*joint.possible(rows), [NAN] * found.vtree.n_vars]
 
 
 @functools.cache
@@ -149,14 +148,13 @@ def special_mixtures():
     found = {
         "figure 1": random_mixture(special["figure 1"], 3, rng),
         "one variable": random_mixture(special["one variable"], 4, rng),
-        "a literal": BitMixture(special["a literal"], np.empty((0, 2)), np.log([0.5, 0.5])),
+        "a literal": mixed([special["a literal"]] * 2),
         "zeros": coins([[0.0, x, 1.0 - x, 0.5 * y, 0.25] for x in (0, 1) for y in range(3)]),
         "fair coins": random_mixture(special["fair coins"], 13, rng),
         "learned": random_mixture(special["learned 0"], 20, rng),
         "not deterministic": random_mixture(large_circuits(7)[1], 10, rng),
     }
-    equal = np.tile(special["learned 1"].edge_log_theta[:, np.newaxis], 5)
-    found["equal components"] = BitMixture(special["learned 1"], equal, np.log(np.full(5, 0.2)))
+    found["equal components"] = mixed([special["learned 1"]] * 5)
     found["no weight"] = with_weights(found["learned"], rng.random(20) * (np.arange(20) % 3 == 0))
     found["one left"] = with_weights(found["learned"], np.eye(20)[7])
     return found
@@ -170,9 +168,7 @@ def special_joint(name):
 
 def coins(thetas):
     """An even mixture of independent variables."""
-    made = [compile_factorized(balanced_vtree(len(theta)), theta) for theta in thetas]
-    log_theta = np.column_stack([circuit.edge_log_theta for circuit in made])
-    return BitMixture(made[0], log_theta, np.full(len(made), -np.log(len(made))))
+    return mixed([compile_factorized(balanced_vtree(len(theta)), theta) for theta in thetas])
 
 
 def with_weights(mixture, weights):
@@ -184,10 +180,8 @@ def with_weights(mixture, weights):
 
 def steep_mixture(n_steep=60, theta=1e-3):
     """`steep_circuit` with two others like it; given `steep_row` only the mild variables matter."""
-    circuit = steep_circuit(n_steep, theta)
-    milder = steep_circuit(n_steep, 10.0 * theta).edge_log_theta
-    log_theta = np.column_stack([milder, circuit.edge_log_theta, milder])
-    return BitMixture(circuit, log_theta, np.log([0.25, 0.5, 0.25]))
+    milder = steep_circuit(n_steep, 10.0 * theta)
+    return mixed([milder, steep_circuit(n_steep, theta), milder], [0.25, 0.5, 0.25])
 
 
 def learned_circuit(seed, n_vars=8, n_rows=120, n_splits=12):
@@ -211,15 +205,6 @@ def some_rows(joint, rng, n_rows=8, known=0.4):
     """Random partly observed rows that are possible."""
     states = joint.states[rng.choice(len(joint.p), size=n_rows, p=joint.p / joint.p.sum())]
     return np.where(rng.random(states.shape) < known, states, NAN)
-
-
-def swapped_circuit():
-    """Figure 1 with the children of every product swapped: no normal form, but the same numbers."""
-    circuit = figure_1_circuit()
-    is_product = circuit.edge_right != -1
-    left = np.where(is_product, circuit.edge_right, circuit.edge_left)
-    right = np.where(is_product, circuit.edge_left, circuit.edge_right)
-    return replace(circuit, edge_left=left, edge_right=right)
 
 
 def steep_circuit(n_steep=60, theta=1e-3):

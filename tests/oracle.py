@@ -34,7 +34,8 @@ def edges_by_node(circuit):
     starts = [int(start) for start in circuit.node_edges]
     children = zip(circuit.edge_left.tolist(), circuit.edge_right.tolist(), strict=True)
     children = [[child for child in pair if child >= 0] for pair in children]
-    theta = [math.exp(log_theta) for log_theta in circuit.edge_log_theta.tolist()]
+    log_theta = circuit.edge_log_theta
+    theta = np.exp(log_theta if log_theta.ndim == 1 else log_theta[:, 0]).tolist()
     return [
         [(edge, children[edge], theta[edge]) for edge in range(start, stop)]
         for start, stop in itertools.pairwise(starts)
@@ -50,8 +51,18 @@ def n_vars(circuit):
     return sum(1 for var in circuit.vtree.node_var if var >= 0)
 
 
-def is_literal(circuit, node):
-    return node < 2 * n_vars(circuit)
+def is_leaf(circuit, node):
+    """A leaf, or a literal of the learner's circuits over bits."""
+    is_over_columns = hasattr(circuit, "leaf_column")
+    return node < (circuit.n_leaves if is_over_columns else 2 * n_vars(circuit))
+
+
+def leaf_values(circuit, node, rows):
+    """What a leaf says of rows."""
+    if not hasattr(circuit, "leaf_column"):
+        return np.where(rows[:, node // 2] == node % 2, 1.0, 0.0)
+    cells = circuit.leaf_first[node] + rows[:, circuit.leaf_column[node]]
+    return np.exp(circuit.leaf_log_p[cells, 0])
 
 
 def reached(circuit):
@@ -79,8 +90,8 @@ def node_values(circuit, rows):
 
     def value(node):
         if node not in memo:
-            if is_literal(circuit, node):
-                memo[node] = np.where(rows[:, node // 2] == node % 2, 1.0, 0.0)
+            if is_leaf(circuit, node):
+                memo[node] = leaf_values(circuit, node, rows)
             else:
                 terms = [
                     theta
@@ -117,6 +128,19 @@ def probabilities(circuit, rows=None):
     return node_values(circuit, rows)[root(circuit)].tolist()
 
 
+def evaluate_log(circuit, rows):
+    """The log-probability of partly observed rows of 0/1 columns, node by node in logs."""
+    value = []
+    for leaf, place in enumerate(circuit.leaf_column.tolist()):
+        zero, one = circuit.leaf_log_p[circuit.leaf_first[leaf] :][:2, 0]
+        own = np.array([zero, one, np.logaddexp(zero, one)])
+        value.append(own[np.where(np.isnan(rows[:, place]), 2, rows[:, place]).astype(int)])
+    for node in range(len(value), len(circuit.node_vtree)):
+        terms = [math.log(p) + value[l] + value[r] for _, (l, r), p in edges(circuit, node) if p]
+        value.append(functools.reduce(np.logaddexp, terms))
+    return value[-1] + circuit.log_total
+
+
 def log_likelihood(circuit, row):
     return log(probability(circuit, row))
 
@@ -127,7 +151,7 @@ def log_likelihoods(circuit, rows):
 
 def log_marginal(circuit, row):
     """The log-probability of a partly observed row, NaN where unknown."""
-    return log(math.fsum(node_values(circuit, completions(row))[root(circuit)]))
+    return log(math.fsum(probabilities(circuit, completions(row))))
 
 
 def log(x):
@@ -149,8 +173,8 @@ def satisfied_by_rows(circuit, rows):
 
     def holds(node):
         if node not in memo:
-            if is_literal(circuit, node):
-                memo[node] = rows[:, node // 2] == node % 2
+            if is_leaf(circuit, node):
+                memo[node] = leaf_values(circuit, node, rows) > 0.0
             else:
                 held = [held for _, held in held_edges(circuit, node, holds)]
                 memo[node] = np.any([np.zeros(len(rows), dtype=bool), *held], axis=0)
@@ -175,75 +199,34 @@ def satisfied_edges(circuit, node, row):
 
 def active_edges(circuit, row):
     """The edges of the row's induced tree in a deterministic circuit; none if it has none."""
+    return sorted(induced(circuit, row)[0])
+
+
+def active_cells(circuit, row):
+    """The cells of leaves in the row's induced tree."""
+    return [
+        int(circuit.leaf_first[leaf] + row[circuit.leaf_column[leaf]])
+        for leaf in induced(circuit, row)[1]
+    ]
+
+
+def induced(circuit, row):
+    """The edges and the leaves of the row's induced tree."""
     holds = satisfied(circuit, row)
-    active = []
+    active, leaves = [], []
     todo = [root(circuit)] if holds[root(circuit)] else []
     while todo:
-        for edge, children, _ in edges(circuit, todo.pop()):
+        node = todo.pop()
+        leaves += [node] if is_leaf(circuit, node) else []
+        for edge, children, _ in edges(circuit, node):
             if all(holds[child] for child in children):
                 active.append(edge)
                 todo += children
-    return sorted(active)
-
-
-def scopes(circuit):
-    """The set of variables below every node."""
-    memo = {}
-
-    def scope(node):
-        if node not in memo:
-            if is_literal(circuit, node):
-                memo[node] = {node // 2}
-            else:
-                memo[node] = set().union(
-                    *(scope(child) for _, children, _ in edges(circuit, node) for child in children)
-                )
-        return memo[node]
-
-    return [scope(node) for node in range(len(circuit.node_vtree))]
-
-
-def products(circuit):
-    """The scopes of the two children of every product with two children below the root."""
-    scope = scopes(circuit)
-    for node in reached(circuit):
-        for _, children, _ in edges(circuit, node):
-            if len(children) == 2:
-                yield scope[children[0]], scope[children[1]]
-
-
-def is_smooth(circuit):
-    scope = scopes(circuit)
-    for node in reached(circuit):
-        for _, children, _ in edges(circuit, node):
-            if set().union(*(scope[child] for child in children)) != scope[node]:
-                return False
-    return scope[root(circuit)] == set(range(n_vars(circuit)))
-
-
-def is_decomposable(circuit):
-    return all(not left & right for left, right in products(circuit))
-
-
-def vtree_sides(vtree):
-    """The variables on the left and on the right of every inner vtree node."""
-    below = []
-    for left, right, var in zip(vtree.node_left, vtree.node_right, vtree.node_var, strict=True):
-        below.append({int(var)} if var >= 0 else below[left] | below[right])
-        if var < 0:
-            yield below[left], below[right]
-
-
-def is_structured_decomposable(circuit, vtree=None):
-    sides = list(vtree_sides(circuit.vtree if vtree is None else vtree))
-    return all(
-        any((a <= left and b <= right) or (a <= right and b <= left) for left, right in sides)
-        for a, b in products(circuit)
-    )
+    return active, leaves
 
 
 def is_deterministic(circuit):
-    sums = [node for node in reached(circuit) if not is_literal(circuit, node)]
+    sums = [node for node in reached(circuit) if not is_leaf(circuit, node)]
     holds = satisfied_by_rows(circuit, all_rows(n_vars(circuit)))
     return all(
         np.sum([held for _, held in held_edges(circuit, node, holds.__getitem__)], axis=0).max() < 2

@@ -13,9 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from strudel.circuits.builder import assemble
-from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.mixture import BitMixture
+from strudel.circuits.builder import assemble, columns_of_values
 from strudel.trees.vtree import Vtree
 
 NONE = -1
@@ -61,7 +59,7 @@ def vtrees(draw, max_vars=6, min_vars=1):
 
 @st.composite
 def circuits(draw, max_vars=6, deterministic=True, min_vars=1):
-    """Circuits in normal form: with shared nodes, sums with one edge, and zero parameters."""
+    """Circuits over bits: with shared nodes, sums with one edge, and zero parameters."""
     vtree = draw(vtrees(max_vars, min_vars))
     make = (
         draw(st.sampled_from([split_circuit, partition_circuit])) if deterministic else sum_circuit
@@ -71,7 +69,7 @@ def circuits(draw, max_vars=6, deterministic=True, min_vars=1):
 
 @st.composite
 def circuit_pairs(draw, max_vars=6, p_deterministic=True, q_deterministic=True):
-    """Two circuits in normal form on one vtree; sometimes one, or one with other parameters."""
+    """Two circuits on one vtree; sometimes one, or one with other parameters."""
     vtree = draw(vtrees(max_vars))
     rng = random.Random(draw(seeds))
 
@@ -83,26 +81,8 @@ def circuit_pairs(draw, max_vars=6, p_deterministic=True, q_deterministic=True):
     kind = draw(st.sampled_from(["other", "other", "other", "same", "parameters"]))
     if kind == "other" or p_deterministic != q_deterministic:
         return p, make(q_deterministic)
-    return p, p if kind == "same" else p.with_parameters(_other_parameters(p, rng))
-
-
-def _other_parameters(circuit, rng):
-    theta = np.array([rng.random() * (rng.random() > 0.1) for _ in range(circuit.n_edges)])
-    total = np.zeros(circuit.n_nodes)
-    np.add.at(total, circuit.edge_parent, theta)
-    total = total[circuit.edge_parent]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(np.where(total > 0.0, theta / total, 1.0))
-
-
-@st.composite
-def any_circuits(draw, max_vars=6):
-    """Well-formed arrays that may break every other rule."""
-    circuit = draw(st.one_of(circuits(max_vars, True), circuits(max_vars, False)))
-    rng = random.Random(draw(seeds))
-    for _ in range(draw(st.integers(0, 4))):
-        circuit = spoil(circuit, rng)
-    return circuit
+    other = random_mixture(p, 1, np.random.default_rng(rng.randrange(2**32)))
+    return p, p if kind == "same" else other
 
 
 @st.composite
@@ -114,14 +94,37 @@ def mixtures(draw, max_vars=6, deterministic=True, min_vars=1):
 
 def random_mixture(circuit, k, rng):
     """`k` components with random parameters (a tenth of them zero) and random weights."""
-    theta = rng.gamma(1.0, size=(circuit.n_edges, k)) + 1e-3
-    is_first = np.diff(circuit.edge_parent, prepend=NONE) != 0
-    theta[(rng.random(theta.shape) < 0.1) & ~is_first[:, np.newaxis]] = 0.0
-    total = np.zeros((circuit.n_nodes, k))
-    np.add.at(total, circuit.edge_parent, theta)
+
+    def shares(logs, first):
+        is_open = logs[:, 0] > -np.inf
+        owner = np.repeat(np.arange(len(first) - 1), np.diff(first))
+        theta = (rng.gamma(1.0, size=(len(logs), k)) + 1e-3) * is_open[:, np.newaxis]
+        is_first = np.zeros(len(logs), dtype=bool)  # of the open ones of each owner
+        is_first[np.flatnonzero(is_open)[np.unique(owner[is_open], return_index=True)[1]]] = True
+        theta[(rng.random(theta.shape) < 0.1) & ~is_first[:, np.newaxis]] = 0.0
+        total = np.zeros((len(first) - 1, k))
+        np.add.at(total, owner, theta)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(theta > 0.0, np.log(theta / total[owner]), -np.inf)
+
+    return replace(
+        circuit,
+        leaf_log_p=shares(circuit.leaf_log_p, circuit.leaf_first),
+        edge_log_theta=shares(circuit.edge_log_theta, circuit.sum_edges),
+        log_weight=np.log(rng.dirichlet(np.ones(k))),
+    )
+
+
+def mixed(parts, weights=None):
+    """Circuits of one structure as the components of one, with these weights or even ones."""
+    weights = np.full(len(parts), 1.0 / len(parts)) if weights is None else np.asarray(weights)
     with np.errstate(divide="ignore"):
-        log_theta = np.log(theta / total[circuit.edge_parent])
-    return BitMixture(circuit, log_theta, np.log(rng.dirichlet(np.ones(k))))
+        return replace(
+            parts[0],
+            leaf_log_p=np.hstack([own.leaf_log_p for own in parts]),
+            edge_log_theta=np.hstack([own.edge_log_theta for own in parts]),
+            log_weight=np.log(weights / weights.sum()),
+        )
 
 
 # Makers. Each takes a vtree and a random.Random; also used without Hypothesis, for large circuits.
@@ -148,12 +151,13 @@ class Nodes:
             np.array(column, dtype=np.int32) for column in zip(*edges, strict=True)
         )
         return assemble(
+            columns_of_values([2] * self.vtree.n_vars),
             self.vtree,
             np.array(self.node_vtree, dtype=np.int32),
             edge_parent=parent,
             edge_left=left,
             edge_right=right,
-            edge_log_theta=self._parameters(zeros),
+            edge_log_theta=self._parameters(zeros)[:, np.newaxis],
             root=root,
         )
 
@@ -276,39 +280,3 @@ def _condition(nodes, node, var, value, path, memo):
         else:
             memo[node] = nodes.add(nodes.node_vtree[node], kept)
     return memo[node]
-
-
-def spoil(circuit, rng):
-    """Change one thing: a child, the order of children, their number, a vtree node, or the root."""
-    if circuit.n_edges == 0:
-        return circuit
-    node_vtree = circuit.node_vtree.copy()
-    left, right = circuit.edge_left.copy(), circuit.edge_right.copy()
-    edge = rng.randrange(circuit.n_edges)
-    parent = int(circuit.edge_parent[edge])
-    what = rng.choice(["left", "right", "swap", "single", "vtree", "root"])
-    if what == "left":
-        left[edge] = rng.randrange(parent)
-    elif what == "right":
-        right[edge] = rng.randrange(parent)
-    elif what == "swap" and right[edge] != NONE:
-        left[edge], right[edge] = right[edge], left[edge]
-    elif what == "single":
-        right[edge] = NONE
-    elif what == "vtree":
-        node_vtree[parent] = rng.randrange(circuit.vtree.n_nodes)
-    elif what == "root" and parent >= 2 * circuit.n_vars:  # cut the circuit off above `parent`
-        return _cut(circuit, parent)
-    return replace(circuit, node_vtree=node_vtree, edge_left=left, edge_right=right)
-
-
-def _cut(circuit, root):
-    n_edges = int(circuit.node_edges[root + 1])
-    return BitCircuit(
-        circuit.vtree,
-        circuit.node_vtree[: root + 1].copy(),
-        circuit.node_edges[: root + 2].copy(),
-        circuit.edge_left[:n_edges].copy(),
-        circuit.edge_right[:n_edges].copy(),
-        circuit.edge_log_theta[:n_edges].copy(),
-    )

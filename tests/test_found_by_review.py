@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from strategies import random_mixture
+from strategies import mixed, random_mixture
 from strudel import Strudel, log_likelihood, log_marginal, probability, sample, variables
 from strudel.algebra import cross_entropy, divide
 from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
-from strudel.learning.bits.mixture import BitMixture
 from strudel.logic import at_least
 from strudel.logic.event_grammar import parse_event
 from strudel.logic.formula import AND, LITERAL, Nnf
@@ -21,16 +22,16 @@ from strudel.trees import balanced_vtree
 @pytest.mark.compiled  # plain NumPy warns of what the compiled pass computes and does not use
 def test_samples_of_a_component_with_absurd_parameters():
     mixture = random_mixture(figure_1_circuit(), 3, np.random.default_rng(0))
-    log_theta = mixture.edge_log_theta.copy()
-    log_theta[:, 0] = np.where(np.arange(len(log_theta)) % 2, 800.0, -800.0)
-    rows = sample(BitMixture(mixture.structure, log_theta, mixture.log_weight), 200, random_state=0)
+    cells = mixture.leaf_log_p.copy()
+    cells[:, 0] = np.where(np.arange(len(cells)) % 2, 0.0, -800.0)
+    rows = sample(replace(mixture, leaf_log_p=cells), 200, random_state=0)
     assert rows.shape == (200, 4)
 
 
 def test_a_mixture_has_arrays_of_its_own():
     mixture = random_mixture(figure_1_circuit(), 2, np.random.default_rng(0))
     mine = mixture.edge_log_theta.copy()
-    copy = BitMixture(mixture.structure, mine, mixture.log_weight)
+    copy = replace(mixture, edge_log_theta=mine)
     before = log_marginal(copy, [[1, 0, 1, 0]])
     mine[:] = -5.0  # still writable, and no longer theirs
     assert log_likelihood(copy, [[1, 0, 1, 0]]) == pytest.approx(before, rel=1e-12)
@@ -38,12 +39,7 @@ def test_a_mixture_has_arrays_of_its_own():
 
 def rows_00_and_11():
     """Half of either, as two components that each know one row."""
-    circuit = compile_factorized(balanced_vtree(2))
-    value = circuit.edge_left % 2
-    is_leaf = circuit.edge_left < 4
-    columns = [np.where(is_leaf & (value != wanted), -np.inf, 0.0) for wanted in (0, 1)]
-    columns = [np.where(circuit.edge_right >= 0, 0.0, column) for column in columns]
-    return BitMixture(circuit, np.column_stack(columns), np.log([0.5, 0.5]))
+    return mixed([compile_factorized(balanced_vtree(2), [p, p]) for p in (0.0, 1.0)])
 
 
 def equal_values():
@@ -62,10 +58,7 @@ def test_a_row_that_no_component_makes_possible_needs_no_cover():
 
 @pytest.mark.compiled
 def test_counts_that_are_very_improbable():
-    circuit = compile_factorized(balanced_vtree(400))
-    log_theta = np.where(circuit.edge_left % 2, np.log(0.01), np.log(0.99))
-    log_theta = np.where(circuit.edge_right >= 0, 0.0, log_theta)
-    coins = circuit.with_parameters(log_theta)
+    coins = compile_factorized(balanced_vtree(400), np.full(400, 0.01))
     found = probability(coins, at_least(399, variables(coins)), log=True)
     exact = np.logaddexp(400 * np.log(0.01), np.log(400) + 399 * np.log(0.01) + np.log(0.99))
     assert found == pytest.approx(exact, rel=1e-10)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import oracle
+from strategies import mixed
 from strudel import (
     Strudel,
     condition,
@@ -28,8 +29,7 @@ from strudel import (
     sufficient_explanation,
     variables,
 )
-from strudel.circuits import compile_factorized, figure_1_circuit
-from strudel.learning.bits.mixture import BitMixture
+from strudel.circuits import compile_factorized, even_structure, figure_1_circuit
 from strudel.predictions import classifier_agreement, prediction_variance
 from strudel.queries import (
     cdf,
@@ -54,8 +54,7 @@ X1, X2, X3, X4 = ROWS.T == 1
 
 def mixture():
     """The circuit, and the same structure with even parameters."""
-    even = np.where(CIRCUIT.edge_log_theta == 0.0, 0.0, np.log(0.5))
-    return BitMixture(CIRCUIT, np.column_stack([CIRCUIT.edge_log_theta, even]), np.log([0.3, 0.7]))
+    return mixed([CIRCUIT, even_structure(CIRCUIT)], [0.3, 0.7])
 
 
 MODELS = {"circuit": CIRCUIT, "mixture": mixture()}
@@ -81,10 +80,7 @@ CASES += [(name, 0, "mixture") for name in SAME]
 
 def chances(model):
     """The probability of every row."""
-    if not isinstance(model, BitMixture):
-        return np.array([oracle.probability(model, row) for row in oracle.all_rows(4)])
-    parts = [chances(model.component(c)) for c in range(model.n_components)]
-    return np.exp(model.log_weight) @ parts
+    return np.array(oracle.probabilities(model))
 
 
 def entropy_of(p):
@@ -180,16 +176,14 @@ def test_rows_are_drawn_from_those_that_agree(model, given):
 @pytest.mark.parametrize("given", ["X1 | ~X3 & X4", {"X1": (1, None)}, "X3", [[NAN, NAN, 1, NAN]]])
 def test_responsibilities_of_all_components(given):
     model = MODELS["mixture"]
-    logs = [log_marginal(model.component(c), given)[0] for c in range(model.n_components)]
+    logs = [log_marginal(model.components([c]), given)[0] for c in range(model.n_components)]
     joint = np.exp(logs + model.log_weight)
     assert np.allclose(responsibilities(model, given), [joint / joint.sum()])
 
 
 def test_components_that_an_event_excludes_have_responsibility_zero():
     coins = [compile_factorized(CIRCUIT.vtree, [0.3, 0.6, p, 0.5]) for p in (1.0, 0.0, 0.5)]
-    log_theta = np.column_stack([one.edge_log_theta for one in coins])
-    named = coins[0].with_names(CIRCUIT.feature_names)
-    model = BitMixture(named, log_theta, np.full(3, -np.log(3)))
+    model = mixed(coins).with_names(CIRCUIT.columns.names)
     found = responsibilities(model, "X3 & (X1 | X2)")
     assert found.shape == (1, 3)
     assert found[0, 1] == 0.0

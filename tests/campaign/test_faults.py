@@ -16,6 +16,7 @@ from sklearn.base import clone
 import strudel
 from campaign.files import same_model
 from makers import rows_of_kinds
+from strategies import mixed
 from strudel import EM, Strudel, log_marginal
 from strudel.circuits import figure_1_circuit
 from strudel.cli.main import main
@@ -75,7 +76,7 @@ most = pages * resource.getpagesize() + int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_AS, (most, most))
 try:
     model = strudel.load(sys.argv[1])
-    print(model.n_vars)
+    print(model.vtree.n_vars)
 except (MemoryError, strudel.FileFormatError, ImportError, OSError) as error:
     print(type(error).__name__)
 """
@@ -85,9 +86,7 @@ except (MemoryError, strudel.FileFormatError, ImportError, OSError) as error:
 @pytest.mark.parametrize("n_bytes", [0, 10**6, 10**7])
 def test_too_little_memory_is_an_error_and_no_crash(tmp_path, n_bytes):
     path = tmp_path / "a.strudel"
-    big = figure_1_circuit()
-    columns = np.repeat(big.edge_log_theta[:, np.newaxis], 50_000, axis=1)
-    strudel.save(strudel.circuits.BitMixture(big, columns, np.full(50_000, -np.log(50_000))), path)
+    strudel.save(mixed([figure_1_circuit()] * 50_000), path)
     command = [sys.executable, "-c", LITTLE_MEMORY, path, str(n_bytes)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -7,20 +7,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import oracle
-from column_circuits import column_circuits, joint_of, random_circuit
+from column_circuits import as_bits, column_circuits, joint_of, random_circuit
 from joint import learned_circuit
-from strategies import any_circuits, examples, mixtures, seeds
+from strategies import examples, mixed, seeds
 from strudel.circuits import figure_1_circuit, walks
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.finer import with_edges
+from strudel.circuits.other_columns import with_edges
 from strudel.circuits.products import product
 from strudel.circuits.reweigh import given_row, normalized
-from strudel.learning.bits.fold import folded, unfold
-from strudel.learning.bits.mixture import BitMixture
 from strudel.queries.cells import cell_probabilities, log_probabilities
 from strudel.tables.evidence import evidence_of_regions, nothing_known
-from strudel.tables.learn_code import code_of_columns
 
 REL = 1e-10
 
@@ -74,12 +70,11 @@ def questions(draw, n_rows=3):
 @pytest.mark.parametrize("n_splits", [0, 12, 60])
 def test_sizes_are_those_of_the_paper(n_splits):
     circuit = learned_circuit(1, n_splits=n_splits)
-    positive = circuit.with_parameters(np.maximum(circuit.edge_log_theta, -9.0))
-    several = np.repeat(positive.edge_log_theta[:, np.newaxis], 3, axis=1)
-    for model in (positive, BitMixture(circuit, several, np.log([0.5, 0.3, 0.2]))):
-        assert folded(model).size == model.n_edges
-        assert folded(model).n_parameters == model.n_parameters
-    assert folded(figure_1_circuit()).size == figure_1_circuit().n_edges
+    several, bits = mixed([circuit] * 3), as_bits(circuit)
+    assert circuit.size == several.size == bits.n_edges
+    assert circuit.n_parameters == bits.n_parameters
+    assert several.n_parameters == 3 + 3 * bits.n_parameters
+    assert figure_1_circuit().size == 16
 
 
 @pytest.mark.parametrize("few", [0, 10**9], ids=["kernels", "in logs"])
@@ -129,37 +124,6 @@ def test_a_product_is_one_state_by_state(p, seed):
     assert joint_of(found) == pytest.approx(both / both.sum(), rel=1e-9, abs=1e-14)
 
 
-@given(st.one_of(any_circuits(), mixtures()))
-@examples(60)
-def test_a_folded_circuit_is_the_same_distribution(model):
-    assume(getattr(model, "structure", model).is_in_normal_form)
-    parts = model.components() if hasattr(model, "components") else [model]
-    weights = model.weights if hasattr(model, "weights") else [1.0]
-    own = sum(
-        w * np.array(oracle.probabilities(one)) for w, one in zip(weights, parts, strict=True)
-    )
-    assume(own.sum() > 0.0)
-    found = folded(model)
-    assert joint_of(found).ravel() == pytest.approx(own / own.sum(), rel=REL, abs=1e-14)
-    assert np.exp(log_probabilities(found, nothing_known(found.columns)))[0] == pytest.approx(1.0)
-
-
-@given(column_circuits())
-@examples(40)
-def test_a_circuit_over_the_codes_of_its_columns_folds_to_itself(circuit):
-    code = None if circuit.columns.are_bits else code_of_columns(circuit.columns)
-    model = unfold(circuit, code).with_table_code(code)
-    np.testing.assert_allclose(joint_of(folded(model)), joint_of(circuit), rtol=REL, atol=1e-15)
-
-
-@given(mixtures())
-@examples(40)
-def test_a_folded_mixture_unfolds_to_its_own_parameters(mixture):
-    assume(mixture.structure.is_in_normal_form)
-    found = unfold(folded(mixture), None)
-    assert folded(found).edge_log_theta == pytest.approx(folded(mixture).edge_log_theta, abs=0)
-
-
 @given(column_circuits(), st.floats(0.1, 9.9))
 @examples(30)
 def test_finer_cells_say_the_same_of_every_bound(circuit, bound):
@@ -176,7 +140,7 @@ def test_finer_cells_say_the_same_of_every_bound(circuit, bound):
 
 
 def test_arrays_that_do_not_fit_are_refused():
-    circuit = folded(__import__("strudel").circuits.figure_1_circuit())
+    circuit = figure_1_circuit()
     fields = {name: getattr(circuit, name) for name in circuit.__dataclass_fields__}
     for name, value, words in (
         ("log_weight", np.log([0.5]), "add up to"),

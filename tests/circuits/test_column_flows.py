@@ -16,7 +16,6 @@ from strudel.circuits.properties import why_not_deterministic
 from strudel.circuits.reweigh import side_by_side
 from strudel.circuits.walks import component_logs
 from strudel.errors import CircuitPropertyError
-from strudel.learning.bits.fold import folded
 from strudel.queries.given import log_mean
 from strudel.tables.evidence import Evidence, nothing_known
 from strudel.tables.schema import Columns
@@ -61,7 +60,7 @@ def test_flows_are_those_of_walks_or_refused(most_cells, circuit):
 @given(circuits(max_vars=5))
 @examples(30)
 def test_flows_of_bits_are_those_of_walks(circuit):
-    check_flows(folded(circuit))
+    check_flows(circuit)
 
 
 @pytest.mark.compiled

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,11 +13,13 @@ import oracle
 from coded_tables import PlainTree, all_places, coded_tables, encode, one_hot, thermometer
 from strategies import binary_tables, seeds, vtrees
 from strudel import Strudel, Vtree, log_likelihood
-from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
-from strudel.circuits.examples import figure_1_chow_liu_tree
+from strudel.circuits import compile_chow_liu, compile_factorized, why_not_deterministic
+from strudel.circuits.compile import figure_1_chow_liu_tree
 from strudel.data.bits import pack_columns
 from strudel.errors import NothingKnownWarning
-from strudel.learning.bits.properties import why_not_deterministic, why_not_in_normal_form
+from strudel.learning.bits.compile import compile_column_tree
+from strudel.learning.bits.fold import folded
+from strudel.learning.bits.likelihood import rows_log_likelihood
 from strudel.tables import TableEncoder
 from strudel.tables.column_codes import ColumnCode, as_column_codes, column_values, complete_columns
 from strudel.trees import learn_chow_liu_tree
@@ -64,8 +67,7 @@ def test_a_compiled_tree_has_the_distribution_of_the_bayesian_network(shape, tre
 @given(chow_liu_trees(max_vars=8))
 def test_a_compiled_tree_has_all_properties(tree):
     circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
-    assert why_not_in_normal_form(circuit) is None
-    assert why_not_deterministic(circuit) is None
+    assert why_not_deterministic(replace(circuit)) is None
 
 
 def test_a_tree_and_a_vtree_of_different_sizes():
@@ -88,8 +90,7 @@ def test_factorised_is_the_product_of_the_variables(vtree, data):
     for row in oracle.all_rows(vtree.n_vars):
         expected = math.prod(p if x else 1.0 - p for x, p in zip(row, theta, strict=True))
         assert oracle.probability(circuit, row) == pytest.approx(expected, rel=1e-9, abs=1e-300)
-    assert why_not_in_normal_form(circuit) is None
-    assert why_not_deterministic(circuit) is None
+    assert why_not_deterministic(replace(circuit)) is None
 
 
 def test_factorised_needs_one_probability_per_variable():
@@ -109,7 +110,7 @@ def test_probabilities_are_products_of_tables_and_zero_elsewhere(table, method, 
     tree, vtree = learn(columns, places, weight, vtree=method, is_independent=is_independent, rng=0)
     circuit = compile_column_tree(tree, vtree)
     plain = PlainTree(columns, places, weight)
-    expected = {row: 0.0 for row in oracle.all_rows(circuit.n_vars)}
+    expected = {row: 0.0 for row in oracle.all_rows(circuit.vtree.n_vars)}
     for row in all_places(columns):
         bits = tuple(encode(columns, [row])[0].tolist())
         expected[bits] = plain.probability(row, tree.column_parent.tolist())
@@ -117,10 +118,7 @@ def test_probabilities_are_products_of_tables_and_zero_elsewhere(table, method, 
     found = oracle.probabilities(circuit)
     assert found == pytest.approx(list(expected.values()), abs=1e-12)
     assert [p == 0.0 for p in found] == [p == 0.0 for p in expected.values()]
-    assert circuit.is_smooth
-    assert circuit.is_deterministic
-    assert circuit.is_structured_decomposable
-    assert circuit.is_in_normal_form
+    assert why_not_deterministic(replace(folded(circuit))) is None
 
 
 @settings(max_examples=30)
@@ -150,7 +148,7 @@ def test_unknown_values_leave_pairs_the_rows_that_know_both(table, seed):
     assert worth == pytest.approx(plain.best_forest(), abs=1e-9)
     possible = all_places(columns)
     expected = [plain.probability(row, parents) for row in possible]
-    found = np.exp(log_likelihood(circuit, encode(columns, possible)))
+    found = np.exp(rows_log_likelihood(circuit, encode(columns, possible)))
     assert found == pytest.approx(np.array(expected), abs=1e-12)
 
 
@@ -162,7 +160,8 @@ def test_columns_of_one_bit_give_the_chow_liu_tree(X):
     column_tree, vtree = learn_column_tree(bits, complete_columns((), X.shape[1]))
     circuit = compile_column_tree(column_tree, vtree)
     assert circuit.vtree == chow_liu.vtree
-    assert circuit.n_edges == chow_liu.n_edges
+    circuit = folded(circuit)
+    assert circuit.size == chow_liu.size
     rows = oracle.all_rows(X.shape[1])
     assert log_likelihood(circuit, rows) == pytest.approx(log_likelihood(chow_liu, rows))
 

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 import oracle
 from makers import graph_value, random_graph
 from strategies import seeds, vtrees
-from strudel.circuits.normal_form import normal_form
-from strudel.circuits.sum_product_graph import SumProductGraph
-from strudel.circuits.vtree_recovery import recover_vtree
+from strudel.circuits.sum_product_graph import SumProductGraph, normal_form, recover_vtree
 from strudel.errors import GraphError
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree
 
@@ -105,7 +103,7 @@ def test_sums_of_sums_of_sums_stay_small():
 
 
 def test_growth_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr("strudel.circuits.normal_form.MAX_EDGES", 100)
+    monkeypatch.setattr("strudel.circuits.sum_product_graph.MAX_EDGES", 100)
     graph = SumProductGraph()
     graph.add_product(literals(graph, 1))
     with pytest.raises(GraphError, match="more than 100 edges"):

@@ -7,7 +7,7 @@ import pytest
 
 import oracle
 from strudel import load, read, save, write
-from strudel.circuits.examples import figure_1_circuit
+from strudel.circuits.compile import figure_1_circuit
 from strudel.logic import Nnf
 from strudel.queries.given import circuit_of
 from strudel.trees.vtree import Vtree
@@ -91,7 +91,7 @@ def test_parameters_may_be_normalised(run, refused, tmp_path):
     [
         ("nowhere.psdd", "a.jpc", "No such file"),
         ("figure.strudel", "a.uai", "'.uai' is not one of"),
-        ("figure.strudel", "a.cnf", "cannot be made from a BitCircuit"),
+        ("figure.strudel", "a.cnf", "cannot be made from a Circuit"),
         ("figure.strudel", "figure.strudel", "overwrite an input"),
         ("figure.strudel", "nowhere/a.psdd", "folder does not exist"),
         ("bad.psdd", "a.jpc", "bad.psdd, line 2: "),

@@ -3,7 +3,7 @@
 import json
 
 from strudel.circuits.builder import CircuitBuilder
-from strudel.circuits.examples import figure_1_circuit
+from strudel.circuits.compile import figure_1_circuit
 from strudel.io.model_file import load, save
 from strudel.queries.given import circuit_of
 from strudel.trees.vtree import balanced_vtree

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
+from strategies import mixed
+from strudel.circuits.compile import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.io.model_file import save
 from strudel.io.read_write import write
-from strudel.learning.bits.mixture import BitMixture
 from strudel.trees.vtree import balanced_vtree
 
 
@@ -23,8 +23,7 @@ def figure_1(tmp_path, monkeypatch):
 @pytest.fixture
 def mixture(tmp_path):
     circuit = figure_1_circuit()
-    log_theta = np.column_stack([circuit.edge_log_theta] * 2)
-    save(BitMixture(circuit, log_theta, np.log([0.3, 0.7])), tmp_path / "mix.strudel")
+    save(mixed([circuit] * 2, [0.3, 0.7]), tmp_path / "mix.strudel")
     return tmp_path / "mix.strudel"
 
 
@@ -97,7 +96,7 @@ def test_json_says_where_the_picture_is(run, figure_1):
     code, out, _ = run("plot", figure_1, "tree", "-o", "a.svg", "--json")
     report = json.loads(out)
     assert code == 0
-    assert (report["picture"], report["output"], report["kind"]) == ("tree", "a.svg", "BitCircuit")
+    assert (report["picture"], report["output"], report["kind"]) == ("tree", "a.svg", "Circuit")
     assert report["bytes"] == figure_1.with_name("a.svg").stat().st_size
 
 

@@ -421,15 +421,15 @@ def test_impossible_evidence_is_said_and_named_with_no_nan(page):
 
 def test_improbable_evidence_keeps_its_digits(page):
     circuit = steep_circuit()
-    names = [f"x{v}" for v in range(circuit.n_vars)]
-    row = np.full(circuit.n_vars, np.nan)
+    names = [f"x{v}" for v in range(circuit.vtree.n_vars)]
+    row = np.full(circuit.vtree.n_vars, np.nan)
     row[:-2] = 1.0
     log_p = float(log_marginal(circuit, [row])[0])
     assert -np.inf < log_p
-    page.open("steep", **{names[v]: "1" for v in range(circuit.n_vars - 2)})
+    page.open("steep", **{names[v]: "1" for v in range(circuit.vtree.n_vars - 2)})
     shown = float(page.find(".probability").get_attribute("data-log-p"))
     assert shown == pytest.approx(log_p, rel=1e-6)
-    last = circuit.n_vars - 1
+    last = circuit.vtree.n_vars - 1
     both = [row.copy(), row.copy()]
     for value in (0, 1):
         both[value][last] = value

@@ -22,10 +22,13 @@ import numpy as np
 
 from strudel import Strudel, Vtree
 from strudel.circuits import CircuitBuilder
+from strudel.learning.bits.circuit import bits_of
+from strudel.learning.bits.fold import over_columns
 from strudel.learning.bits.mixture import BitMixture
-from strudel.tables import CodedColumn, TableCode, TableEncoder
+from strudel.tables import CodedColumn, TableCode
 from strudel.tables.density import Density, Pieces
 from strudel.tables.missingness import Missingness, MissingRates, MissingRule
+from strudel.tables.schema import bit_columns
 
 MODELS = ("bits_1", "bits_10", "mixed_1", "mixed_10")
 FOLDER = Path(__file__).parent
@@ -152,12 +155,11 @@ def _load(content):
             found = builder.add_sum([(*edge, 1.0) for edge in edges])
             log_theta[found] = np.log(node["weights"])
             made.append(found)
-    circuit, _ = _built(builder, log_theta, 0)
-    model = circuit
-    if k > 1:
-        parts = [_built(builder, log_theta, c)[1] for c in range(k)]
-        model = BitMixture(circuit, np.column_stack(parts), np.log(content["component_weights"]))
-    return model.with_table_code(code) if is_table else model
+    parts = [_built(builder, log_theta, c) for c in range(k)]
+    logs = np.column_stack([part.edge_log_theta for part in parts])
+    model = BitMixture(parts[0], logs, np.log(content["component_weights"]))
+    columns = code.as_columns.shown if is_table else bit_columns(code.variable_names, "pandas")
+    return over_columns(model, columns, code if is_table else None)
 
 
 def _built(builder, log_theta, c):
@@ -168,8 +170,7 @@ def _built(builder, log_theta, c):
         edges.append((parent, left, right, float(log_theta[parent][place[parent], c])))
         place[parent] += 1
     builder.edges = edges
-    circuit = builder.build()
-    return circuit, circuit.edge_log_theta
+    return bits_of(builder)
 
 
 def _add_leaf(builder, column, bit, cells, p, log_theta):
@@ -268,10 +269,6 @@ def estimator(name):
     """A fitted estimator that holds the model."""
     found = Strudel()
     found.circuit_ = load(name)
-    code = found.circuit_.table_code
-    names = code.names if code is not None else found.circuit_.feature_names
+    names = found.circuit_.columns.names
     found.n_features_in_, found.feature_names_in_ = len(names), np.array(names, dtype=object)
-    if code is not None:
-        found.encoder_ = TableEncoder()
-        found.encoder_.code_ = code
     return found

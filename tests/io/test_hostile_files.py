@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 
 from strudel import FileFormatError, read, write
-from strudel.circuits.examples import figure_1_circuit
+from strudel.circuits.compile import figure_1_circuit
 from strudel.trees.vtree import balanced_vtree, linear_vtree
 
 HALF = math.log(0.5)

@@ -33,7 +33,7 @@ def test_a_pyjuice_circuit_gives_the_same_values_and_parameters(name):
     pytest.importorskip("pyjuice")
     circuit = special_circuits()[name]
     root = to_pyjuice(circuit)
-    rows = all_rows(circuit.n_vars)[:20]
+    rows = all_rows(circuit.vtree.n_vars)[:20]
     found = [value(root, row)[0] for row in rows]
     want = np.exp(strudel.log_likelihood(circuit, np.array(rows)))
     np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-9)
@@ -49,7 +49,7 @@ def test_a_mixture_becomes_one_pyjuice_circuit(name):
     pytest.importorskip("pyjuice")
     mixture = special_mixtures()[name]
     root = to_pyjuice(mixture)
-    rows = np.array(all_rows(mixture.n_vars)[:20])
+    rows = np.array(all_rows(mixture.vtree.n_vars)[:20])
     want = strudel.log_likelihood(mixture, rows)
     np.testing.assert_allclose(np.log([value(root, row)[0] for row in rows]), want, rtol=1e-5)
     back = from_pyjuice(mixture, root)
@@ -73,7 +73,7 @@ def test_a_cirkit_circuit_gives_the_same_values(name):
     symbolic = to_cirkit(circuit)
     context = pipeline.PipelineContext(backend="torch", semiring="lse-sum", fold=True)
     compiled = context.compile(symbolic)
-    rows = np.array(all_rows(circuit.n_vars)[:20])
+    rows = np.array(all_rows(circuit.vtree.n_vars)[:20])
     found = compiled(torch.tensor(rows)).detach().numpy().ravel()
     want = np.exp(strudel.log_likelihood(circuit, rows))  # theirs are clamped, not -inf
     np.testing.assert_allclose(np.exp(found), want, rtol=1e-5, atol=1e-30)

@@ -2,6 +2,7 @@
 
 import random
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def rows_of(model, seed=0, n_rows=8):
     rng = np.random.default_rng(seed)
     rows = strudel.sample(model, n_rows, random_state=seed).astype(float)
     rows[rng.random(rows.shape) < 0.6] = NAN
-    return np.vstack([rows, np.full(model.n_vars, NAN)])
+    return np.vstack([rows, np.full(model.vtree.n_vars, NAN)])
 
 
 def test_log_prob_is_that_of_the_model(model):
@@ -53,7 +54,7 @@ def test_a_mask_says_what_is_known():
     circuit = special_circuits()["learned 0"]
     module = to_torch(circuit, dtype=DOUBLE)
     rng = np.random.default_rng(0)
-    rows = rng.integers(0, 2, (20, circuit.n_vars)).astype(float)
+    rows = rng.integers(0, 2, (20, circuit.vtree.n_vars)).astype(float)
     mask = rng.random(rows.shape) < 0.5
     found = module.log_prob(torch.tensor(rows), mask=torch.tensor(mask))
     want = strudel.log_marginal(circuit, np.where(mask, rows, NAN))
@@ -84,7 +85,7 @@ def test_marginals_are_those_of_the_model(model):
 
 def test_soft_evidence_weighs_the_rows(model):
     joint = Joint(model)
-    n_vars = model.n_vars
+    n_vars = model.vtree.n_vars
     soft = np.random.default_rng(0).random((3, n_vars, 2))
     module = to_torch(model, dtype=DOUBLE)
     given = torch.tensor(soft, requires_grad=True)
@@ -129,7 +130,7 @@ def check_samples(model):
     want = strudel.marginal_probabilities(model)
     np.testing.assert_allclose(draws.mean(dim=0), want, atol=0.04)
     assert np.isfinite(strudel.log_likelihood(model, draws.numpy())).all()
-    given = np.full(model.n_vars, NAN)
+    given = np.full(model.vtree.n_vars, NAN)
     given[0] = draws[0, 0].item()
     draws = module.sample(3000, given, generator=torch.Generator().manual_seed(1))
     assert (draws[:, 0] == given[0]).all()
@@ -371,7 +372,7 @@ def test_a_constrained_model_keeps_its_rule():
 
 def test_a_circuit_that_is_not_normalised_becomes_so():
     circuit = figure_1_circuit()
-    module = to_torch(circuit.with_parameters(circuit.edge_log_theta + 1.5), dtype=DOUBLE)
+    module = to_torch(replace(circuit, log_total=1.5), dtype=DOUBLE)
     assert module.log_prob().item() == pytest.approx(0.0, abs=1e-12)
     rows = np.array([[1, 0, 1, 0], [1, 1, 0, 1]])
     difference = module.log_prob(rows).diff().item()
@@ -394,7 +395,7 @@ def test_it_can_be_compiled_as_one_graph():
     circuit = special_mixtures()["fair coins"]
     module = to_torch(circuit, dtype=DOUBLE)
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
-    rows = torch.randint(0, 2, (6, circuit.n_vars)).double()
+    rows = torch.randint(0, 2, (6, circuit.vtree.n_vars)).double()
     log_p = compiled(rows)
     torch.testing.assert_close(log_p, module(rows))
     log_p.sum().backward()

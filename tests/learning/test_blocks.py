@@ -22,7 +22,8 @@ from lazy_tables import (
 )
 from strudel import EM, BaggedEM, BestFirst, Greedy, LearnPSDD, Strudel, log_likelihood
 from strudel.errors import InterruptedWarning, NothingKnownWarning, UnseenValueWarning
-from strudel.learning import blocks, fit_parameters
+from strudel.learning import blocks
+from strudel.learning.parameters import closed_form
 from strudel.tables import TableEncoder
 
 dask = pytest.importorskip("dask")
@@ -172,7 +173,7 @@ def test_parameters_of_a_circuit_are_counted_on_all_rows_but_those_held_out():
     assert len(model.held_out_rows_) == 40
     rest = np.delete(MANY, model.held_out_rows_, axis=0)
     circuit = as_bits(model.circuit_)
-    of_all = fit_parameters(circuit, rest)
+    of_all = closed_form(circuit, rest)
     np.testing.assert_allclose(circuit.edge_log_theta, of_all.edge_log_theta, rtol=1e-12)
     train, valid = model.log_likelihoods_
     assert train == pytest.approx(log_likelihood(of_all, rest).mean())
@@ -212,7 +213,7 @@ def test_weights_count_as_rows():
     X = in_parts(MANY, CUTS)
     model = Strudel(**CIRCUIT).fit(X, X_valid=VALID, sample_weight=weight)
     circuit = as_bits(model.circuit_)
-    of_all = fit_parameters(circuit, MANY, sample_weight=weight)
+    of_all = closed_form(circuit, MANY, sample_weight=weight)
     np.testing.assert_allclose(circuit.edge_log_theta, of_all.edge_log_theta, rtol=1e-12)
     lazy = Strudel(**CIRCUIT).fit(X, X_valid=VALID, sample_weight=da.from_array(weight, chunks=99))
     assert_same_search(model, lazy)

@@ -19,8 +19,10 @@ from joint import Joint
 from makers import random_function, sdd_of
 from strategies import examples, seeds
 from strudel import Strudel, load, log_likelihood, log_marginal, save, variables
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.properties import why_not_deterministic
 from strudel.data.bits import pack_columns
+from strudel.learning.bits.fold import folded
 from strudel.learning.options import BaggedEM, SearchOptions
 from strudel.learning.prepared_rows import constraint_circuit, restrict
 from strudel.learning.search.learn_structure import first_circuit
@@ -36,7 +38,7 @@ def rows_of(allowed, n, rng):
 
 
 def assert_supported(model, allowed):
-    joint = Joint(model)
+    joint = Joint(model if isinstance(model, Circuit) else folded(model))
     p, is_allowed = joint.p, np.array([tuple(row) in allowed for row in joint.states.tolist()])
     assert not np.any(p[~is_allowed])
     assert np.all(p[is_allowed] > 0)

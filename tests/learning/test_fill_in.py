@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 
+from column_circuits import as_bits
 from strudel import StrudelImputer, load, log_likelihood, sample, save
 from strudel.circuits import figure_1_circuit
-from strudel.learning import fit_parameters
+from strudel.learning.bits.fold import folded
 from strudel.learning.bits.mixture import as_mixture
 from strudel.learning.fill_in import (
     PENALTIES,
@@ -15,6 +16,7 @@ from strudel.learning.fill_in import (
     _ridge,
 )
 from strudel.learning.options import EM
+from strudel.learning.parameters import closed_form
 
 
 def on_lines(n_rows=300, seed=0):
@@ -134,22 +136,22 @@ def test_a_table_in_which_nothing_varies_needs_no_regression():
 
 
 def test_rows_are_completed_by_what_the_others_would_have_taught():
-    structure = figure_1_circuit()
-    rows = sample(structure, 30, random_state=0).astype(float)
+    structure = as_bits(figure_1_circuit())
+    rows = sample(folded(structure), 30, random_state=0).astype(float)
     fold, weight = np.arange(30) % 3, np.full(30, 1e6)  # so that little is left of what is taken
-    whole = fit_parameters(structure, rows, sample_weight=weight)
+    whole = closed_form(structure, rows, sample_weight=weight)
     for number, without in enumerate(_models_without(as_mixture(whole), rows, weight, fold)):
-        others = fit_parameters(structure, rows[fold != number], sample_weight=weight[:20])
+        others = closed_form(structure, rows[fold != number], sample_weight=weight[:20])
         assert np.exp(without.edge_log_theta[:, 0]) == pytest.approx(others.theta, abs=1e-5)
 
 
 def test_rows_that_cannot_be_teach_nothing():
-    structure = figure_1_circuit()
-    rows = sample(structure, 30, random_state=0).astype(float)
+    structure = as_bits(figure_1_circuit())
+    rows = sample(folded(structure), 30, random_state=0).astype(float)
     log_theta = structure.edge_log_theta.copy()
     log_theta[:2] = -np.inf, 0.0  # a sum of two edges
     certain = structure.with_parameters(log_theta)
-    is_possible = log_likelihood(certain, rows) > -np.inf
+    is_possible = log_likelihood(folded(certain), rows) > -np.inf
     assert 0 < is_possible.sum() < 30
     fold = np.arange(30) % 3
     found = _models_without(as_mixture(certain), rows, None, fold)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import oracle
-from column_circuits import as_bits
+from column_circuits import as_bits, components_of
 from makers import columns_in_a_chain, rows_of_kinds
 from strudel import Strudel
-from strudel.circuits.compile import compile_column_tree
 from strudel.data.bits import pack_columns
+from strudel.learning.bits.compile import compile_column_tree
 from strudel.learning.bits.mixture import BitMixture, as_mixture
 from strudel.learning.mixtures.finer_structure import on_finer_structure
 from strudel.tables.column_codes import ColumnCode
@@ -51,8 +51,8 @@ def test_a_longer_prefix_has_the_same_distribution(search, lengths, rng):
     assert same.structure is fine
     first = fine.node_edges[2 * fine.n_vars : -1]
     np.testing.assert_allclose(np.add.reduceat(np.exp(same.edge_log_theta), first), 1.0, atol=1e-12)
-    expected = [oracle.probabilities(component) for component in mixture.components()]
-    found = [oracle.probabilities(component) for component in same.components()]
+    expected = [oracle.probabilities(component) for component in components_of(mixture)]
+    found = [oracle.probabilities(component) for component in components_of(same)]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     np.testing.assert_array_equal(same.log_weight, mixture.log_weight)
 
@@ -89,7 +89,7 @@ def test_a_tree_is_finer_than_a_part_of_it(rng):
     fine = compile_column_tree(tree, vtree)
     mixture = random_mixture(compile_column_tree(strong_part(tree, 0.5), vtree), 3, rng)
     found = on_finer_structure(mixture, fine)
-    for one, same in zip(mixture.components(), found.components(), strict=True):
+    for one, same in zip(components_of(mixture), components_of(found), strict=True):
         np.testing.assert_allclose(
             oracle.probabilities(same), oracle.probabilities(one), atol=1e-12
         )

@@ -9,20 +9,39 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import oracle
+from column_circuits import as_bits, bit_circuits, bit_mixtures, components_of
 from makers import log_density_of_prior
-from strategies import circuits, mixtures, partly_observed_rows, weights
+from strategies import partly_observed_rows, weights
 from strudel import sample
 from strudel._compiling import Clock
 from strudel._numba import use_threads
-from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
-from strudel.learning import expected_flows, fit_incomplete, fit_parameters
+from strudel.circuits import figure_1_circuit
+from strudel.learning.bits.compile import bits_of_tree, independent_bits
 from strudel.learning.bits.flows import compute_flows
+from strudel.learning.bits.fold import folded
 from strudel.learning.bits.mixture import BitMixture, as_mixture
-from strudel.learning.incomplete import EmLimits, Passes, climb, maximise, partial_rows
+from strudel.learning.incomplete import (
+    EmLimits,
+    Passes,
+    climb,
+    expected_flows,
+    maximise,
+    partial_rows,
+)
 from strudel.learning.mixtures.em_steps import uniform_prior
+from strudel.learning.parameters import closed_form
 from strudel.trees import learn_chow_liu_tree, linear_vtree, vtree_from_chow_liu
 
 nan = math.nan
+
+
+def fit_incomplete(circuit, X, X_valid=None, pseudocount=1.0, max_iter=100, tol=1e-4):
+    """A circuit with the parameters of the best step of EM."""
+    rows = [
+        None if one is None else partial_rows(one, None, circuit.n_vars) for one in (X, X_valid)
+    ]
+    prior, limits = uniform_prior(circuit, pseudocount), EmLimits(max_iter, tol)
+    return climb(Passes.of(circuit), as_mixture(circuit), *rows, prior, limits).model.component(0)
 
 
 def test_an_example_of_partial_rows():
@@ -58,7 +77,7 @@ def rows_of(data, model, log_marginal):
 
 
 @settings(max_examples=25)
-@given(circuits(max_vars=5), st.data())
+@given(bit_circuits(max_vars=5), st.data())
 def test_counts_of_a_circuit_are_those_of_all_completions(circuit, data):
     rows, weight = rows_of(data, circuit, lambda row: oracle.log_marginal(circuit, row))
     flows = expected_flows(circuit, rows, sample_weight=weight)
@@ -69,9 +88,9 @@ def test_counts_of_a_circuit_are_those_of_all_completions(circuit, data):
 
 
 @settings(max_examples=25)
-@given(mixtures(max_vars=4), st.data())
+@given(bit_mixtures(max_vars=4), st.data())
 def test_counts_of_a_mixture_are_shared_by_responsibility(mixture, data):
-    parts = mixture.components()
+    parts = components_of(mixture)
 
     def log_marginal(row):
         of_parts = [oracle.log_marginal(part, row) for part in parts]
@@ -85,14 +104,14 @@ def test_counts_of_a_mixture_are_shared_by_responsibility(mixture, data):
 
 
 def test_groups_are_mixtures_of_their_own():
-    circuit = figure_1_circuit()
+    circuit = as_bits(figure_1_circuit())
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(circuit.n_edges, 4))
     parts = [circuit.with_parameters(_normalised(circuit, column)) for column in noise.T]
     log_theta = np.column_stack([part.edge_log_theta for part in parts])
     rows = np.where(rng.random((20, 4)) < 0.5, nan, rng.integers(0, 2, (20, 4)))
     both = BitMixture(circuit, log_theta, np.log([0.1, 0.4, 0.3, 0.2]))
-    flows = Passes.of(both, "test").expect(partial_rows(rows), both, n_groups=2)
+    flows = Passes.of(both).expect(partial_rows(rows), both, n_groups=2)
     for group, share in ((slice(0, 2), [0.2, 0.8]), (slice(2, 4), [0.6, 0.4])):
         alone = expected_flows(BitMixture(circuit, log_theta[:, group], np.log(share)), rows)
         assert flows.edge_count[:, group] == pytest.approx(alone.edge_count)
@@ -106,7 +125,7 @@ def _normalised(circuit, column):
 
 
 @settings(max_examples=25)
-@given(circuits(max_vars=6, min_vars=2), st.integers(0, 2**31))
+@given(bit_circuits(max_vars=6, min_vars=2), st.integers(0, 2**31))
 def test_complete_rows_flow_as_ever(circuit, seed):
     rng = np.random.default_rng(seed)
     rows = [row for row in oracle.all_rows(circuit.n_vars) if oracle.probability(circuit, row) > 0]
@@ -117,7 +136,7 @@ def test_complete_rows_flow_as_ever(circuit, seed):
 
 @pytest.mark.compiled
 def test_nothing_underflows_over_many_variables():
-    circuit = compile_factorized(linear_vtree(1200))
+    circuit = independent_bits(linear_vtree(1200))
     theta = np.where(np.arange(circuit.n_edges) % 2, 0.001, 0.999)
     is_leaf = circuit.edge_right < 0
     circuit = circuit.with_parameters(np.where(is_leaf, np.log(theta), 0.0))
@@ -129,7 +148,7 @@ def test_nothing_underflows_over_many_variables():
 
 
 def test_threads_change_nothing():
-    circuit = figure_1_circuit()
+    circuit = as_bits(figure_1_circuit())
     rng = np.random.default_rng(1)
     rows = np.where(rng.random((400, 4)) < 0.3, nan, rng.integers(0, 2, (400, 4)))
     weight = rng.random(400)
@@ -142,7 +161,7 @@ def test_threads_change_nothing():
 
 
 def test_an_impossible_row_is_refused():
-    circuit = figure_1_circuit()
+    circuit = as_bits(figure_1_circuit())
     never = circuit.with_parameters(np.full(circuit.n_edges, -math.inf))
     with pytest.raises(ValueError, match="probability zero"):
         expected_flows(never, [[1, 0, nan, 1]])
@@ -158,7 +177,7 @@ def some_rows(circuit, seed, n=12, share=0.4):
 
 
 @settings(max_examples=25)
-@given(circuits(max_vars=4), st.integers(0, 2**31))
+@given(bit_circuits(max_vars=4), st.integers(0, 2**31))
 def test_one_step_is_the_share_of_expected_counts(circuit, seed):
     rows = some_rows(circuit, seed)
     fitted = fit_incomplete(circuit, rows, pseudocount=2.0, max_iter=1, tol=-1.0)
@@ -171,10 +190,10 @@ def test_one_step_is_the_share_of_expected_counts(circuit, seed):
 
 
 @settings(max_examples=25)
-@given(mixtures(max_vars=4), st.integers(0, 2**31))
+@given(bit_mixtures(max_vars=4), st.integers(0, 2**31))
 def test_no_step_lowers_likelihood_and_prior_together(mixture, seed):
-    rows = partial_rows(some_rows(mixture.to_circuit(), seed))
-    passes = Passes.of(mixture, "test")
+    rows = partial_rows(some_rows(mixture.component(0), seed))
+    passes = Passes.of(mixture)
     prior = uniform_prior(mixture.structure, 0.5)
     model = maximise(passes.circuit, passes.expect(rows, mixture), prior)
     before = -math.inf
@@ -186,11 +205,11 @@ def test_no_step_lowers_likelihood_and_prior_together(mixture, seed):
 
 
 @settings(max_examples=25)
-@given(circuits(max_vars=6), st.integers(0, 2**31))
+@given(bit_circuits(max_vars=6), st.integers(0, 2**31))
 def test_complete_rows_need_one_step(circuit, seed):
     rows = some_rows(circuit, seed, share=0.0)
     fitted = fit_incomplete(circuit, rows, pseudocount=0.7)
-    assert fitted.theta == pytest.approx(fit_parameters(circuit, rows, pseudocount=0.7).theta)
+    assert fitted.theta == pytest.approx(closed_form(circuit, rows, pseudocount=0.7).theta)
 
 
 @pytest.mark.compiled
@@ -202,7 +221,7 @@ def test_parameters_are_recovered_when_a_known_value_hides_others():
     X = np.column_stack([x0, x1]).astype(float)
     X[x1 & (rng.random(40_000) < 0.8), 0] = nan  # x0 is mostly hidden where x1 is 1
     tree = learn_chow_liu_tree(X)
-    start = compile_chow_liu(tree, vtree_from_chow_liu(tree))
+    start = bits_of_tree(tree, vtree_from_chow_liu(tree))
     fitted = fit_incomplete(start, X, pseudocount=0.0, tol=1e-9, max_iter=500)
     found = oracle.probabilities(fitted, oracle.all_rows(2))
     assert found == pytest.approx([0.4, 0.1, 0.05, 0.45], abs=0.01)
@@ -215,11 +234,11 @@ def test_a_step_that_would_end_too_late_is_not_begun(seconds, n_steps):
     """Each step takes two seconds here: the clock goes on by one whenever somebody looks at it."""
     table = np.random.default_rng(0).choice([0.0, 1.0, np.nan], (60, 4), p=[0.5, 0.2, 0.3])
     tree = learn_chow_liu_tree(table)
-    circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
+    circuit = bits_of_tree(tree, vtree_from_chow_liu(tree))
     ticks, steps = itertools.count(), []
     clock = Clock(seconds, lambda: float(next(ticks)))
     climb(
-        Passes.of(circuit, "fit"),
+        Passes.of(circuit),
         as_mixture(circuit),
         partial_rows(table, None, 4),
         None,
@@ -231,9 +250,11 @@ def test_a_step_that_would_end_too_late_is_not_begun(seconds, n_steps):
 
 
 def test_validation_rows_choose_the_step():
-    circuit = compile_chow_liu(
+    circuit = bits_of_tree(
         tree := learn_chow_liu_tree(np.eye(3, dtype=int)), vtree_from_chow_liu(tree)
     )
     X = np.array([[1, 1, nan], [1, 0, 1.0]])
-    same = fit_incomplete(circuit, X, X_valid=sample(circuit, 500, random_state=0), pseudocount=0.0)
+    same = fit_incomplete(
+        circuit, X, X_valid=sample(folded(circuit), 500, random_state=0), pseudocount=0.0
+    )
     assert np.array_equal(same.edge_log_theta, circuit.edge_log_theta)  # they prefer the start

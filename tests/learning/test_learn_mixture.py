@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import oracle
-from column_circuits import mixture_of
+from column_circuits import components_of, mixture_of
 from makers import check_interrupted, rows_of_kinds
 from strudel import Continuous, Strudel
 from strudel.errors import InterruptedWarning
@@ -111,7 +111,7 @@ def test_the_average_is_one_distribution(fitted):
     assert set(chosen["shares"]) <= {"em", "independent", "tilted"}
     assert len(chosen["shares"]) > 1
     assert sum(chosen["shares"].values()) == pytest.approx(1.0)
-    parts = np.array([oracle.probabilities(one) for one in mixture.components()])
+    parts = np.array([oracle.probabilities(one) for one in components_of(mixture)])
     assert (mixture.weights @ parts).sum() == pytest.approx(1.0, abs=1e-12)
     assert chosen["valid"] == pytest.approx(model.score(V))
 
@@ -331,7 +331,7 @@ def test_networks_on_several_prefixes_make_one_mixture(networks, has_short_runs,
     assert chosen["n_splits"] == 0
     assert {trial.method for trial in model.trials_} == {"em", "bagged_em", "continuous"}
     assert sum(t.method == "continuous" for t in model.trials_) == (5 if has_short_runs else 3)
-    parts = [oracle.probabilities(c) for c in mixture.components()]
+    parts = [oracle.probabilities(c) for c in components_of(mixture)]
     assert (mixture.weights @ np.array(parts)).sum() == pytest.approx(1.0, abs=1e-12)
     assert chosen["valid"] == pytest.approx(model.score(V))
 

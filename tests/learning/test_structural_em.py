@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from strategies import mixtures, random_mixture
+from column_circuits import as_bits, bit_mixtures, components_of, random_bit_mixture
 from strudel import log_likelihood
 from strudel._numba import use_threads
 from strudel.circuits import compile_factorized, figure_1_circuit
+from strudel.learning.bits.fold import folded
 from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.incomplete import partial_rows
 from strudel.learning.structural_em import complete_rows, with_coins, with_known_shares
@@ -21,7 +22,7 @@ from strudel.trees.vtree import Vtree
 
 
 @settings(max_examples=15)
-@given(mixtures(max_vars=3), st.integers(0, 2**31), st.data())
+@given(bit_mixtures(max_vars=3), st.integers(0, 2**31), st.data())
 def test_completions_have_the_frequencies_of_the_conditional(mixture, seed, data):
     code = data.draw(
         st.lists(st.sampled_from([0, 1, 2]), min_size=mixture.n_vars, max_size=mixture.n_vars)
@@ -30,7 +31,7 @@ def test_completions_have_the_frequencies_of_the_conditional(mixture, seed, data
     joint = {
         full: sum(
             share * oracle.probability(part, full)
-            for part, share in zip(mixture.components(), mixture.weights, strict=True)
+            for part, share in zip(components_of(mixture), mixture.weights, strict=True)
         )
         for full in oracle.completions([float(x) for x in row])
     }
@@ -53,7 +54,9 @@ def test_threads_change_no_completion():
     found = []
     for n_threads in (1, 2):
         with use_threads(n_threads):
-            found.append(complete_rows(figure_1_circuit(), codes, 2, np.random.default_rng(1)))
+            found.append(
+                complete_rows(as_bits(figure_1_circuit()), codes, 2, np.random.default_rng(1))
+            )
     assert np.array_equal(*found)
     known = codes != 2
     assert np.array_equal(found[0][:, 0][known], codes[known])
@@ -61,16 +64,13 @@ def test_threads_change_no_completion():
 
 @pytest.mark.parametrize("kind", ["circuit", "mixture"])
 def test_coins_leave_the_rest_of_a_model_alone(kind):
-    model = circuit = figure_1_circuit().with_names(None)
+    model = circuit = as_bits(figure_1_circuit())
     if kind == "mixture":
-        model = random_mixture(circuit, 3, np.random.default_rng(0))
+        model = random_bit_mixture(circuit, 3, np.random.default_rng(0))
     wide = with_coins(model, np.array([True, False, True, True, False, True]))
     rows = np.array(oracle.all_rows(6))
-    expected = log_likelihood(model, rows[:, [0, 2, 3, 5]]) + 2 * math.log(0.5)
-    assert log_likelihood(wide, rows) == pytest.approx(expected)
-    structure = wide if kind == "circuit" else wide.structure
-    assert structure.is_smooth
-    assert structure.is_structured_decomposable
+    expected = log_likelihood(folded(model), rows[:, [0, 2, 3, 5]]) + 2 * math.log(0.5)
+    assert log_likelihood(folded(wide), rows) == pytest.approx(expected)
 
 
 def test_known_columns_alone_need_no_coins():
@@ -80,7 +80,7 @@ def test_known_columns_alone_need_no_coins():
 
 def two_components():
     """Rows begin with 1 in the first component, and with 0 in the second; the rest is even."""
-    parts = [compile_factorized(balanced_vtree(2), [p, 0.5]) for p in (1.0 - 1e-9, 1e-9)]
+    parts = [as_bits(compile_factorized(balanced_vtree(2), [p, 0.5])) for p in (1.0 - 1e-9, 1e-9)]
     log_theta = np.column_stack([part.edge_log_theta for part in parts])
     return BitMixture(parts[0], log_theta, np.log([0.5, 0.5]))
 

@@ -10,8 +10,13 @@ import pytest
 from matplotlib import style
 from matplotlib.figure import Figure
 
-from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
-from strudel.plotting.canvas import palette_of, place_labels, save_figure, short_labels
+from strudel.circuits.compile import figure_1_chow_liu_tree, figure_1_circuit
+from strudel.plotting.canvas import (
+    palette_of,
+    place_labels,
+    save_figure,
+    short_labels,
+)
 from strudel.plotting.circuits import plot_circuit
 from strudel.plotting.heat_maps import plot_dependencies
 from strudel.plotting.marginals import plot_marginals

@@ -5,9 +5,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from artists import artist, segments, texts
-from strudel.circuits.compile import compile_factorized
-from strudel.circuits.examples import figure_1_circuit
-from strudel.learning.bits.mixture import BitMixture
+from strategies import mixed
+from strudel.circuits import even_structure
+from strudel.circuits.compile import compile_factorized, figure_1_circuit
 from strudel.plotting.circuits import edges_by_vtree, plot_circuit
 from strudel.plotting.layout import drawn_circuit, layout_circuit
 from strudel.queries.given import circuit_of
@@ -62,7 +62,7 @@ def test_a_large_circuit_is_a_map_with_areas_by_edges(vtree, ax):
     assert len(area) == 399
     assert np.allclose(area[:200], 2 * area[200]) or area.max() == area.min() == 1.0
     assert len(texts(ax, "leaf")) < 200
-    assert edges_by_vtree(circuit_of(circuit)).sum() == circuit.n_edges == 599
+    assert edges_by_vtree(circuit_of(circuit)).sum() == circuit.size == 599
     words = ax.get_legend().get_title().get_text()
     assert words.startswith("Overview of 599 edges: the vtree")
     extent = ax.get_window_extent().width * ax.get_window_extent().height
@@ -90,16 +90,9 @@ def test_what_does_not_fit_into_small_axes_is_a_map(ax):
     assert len(artist(large, "sum").get_offsets()) == 40
 
 
-def even(circuit):
-    """Log-parameters that make all variables independent and even."""
-    width = np.diff(circuit.node_edges)[circuit.edge_parent]
-    return -np.log(width)
-
-
 def test_a_mixture_is_drawn_without_parameters_or_as_its_most_responsible_component(ax):
     circuit = figure_1_circuit()
-    log_theta = np.column_stack([circuit.edge_log_theta, even(circuit)])
-    mixture = BitMixture(circuit, log_theta, np.log([0.5, 0.5]))
+    mixture = mixed([circuit, even_structure(circuit)])
     plot_circuit(mixture, ax=ax)
     assert len(artist(ax, "sum").get_offsets()) == 7
     assert texts(ax, "parameter") == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
+from strudel.circuits.compile import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.plotting.dot import quote, to_dot
 from strudel.trees.vtree import Vtree
 

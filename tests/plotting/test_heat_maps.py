@@ -7,9 +7,10 @@ import pytest
 
 import oracle
 from artists import artist, labels
+from strategies import mixed
 from strudel import Strudel, marginal_probabilities
-from strudel.circuits.examples import figure_1_circuit
-from strudel.learning.bits.mixture import BitMixture
+from strudel.circuits import even_structure
+from strudel.circuits.compile import figure_1_circuit
 from strudel.plotting.heat_maps import plot_components, plot_dependencies, plot_images
 from strudel.queries.column_pairs import column_pairs
 from strudel.queries.given import circuit_of
@@ -47,16 +48,9 @@ def test_dependencies_of_a_table_are_those_of_columns(ax):
     assert set(labels(ax)) == {"x0", "x1"}
 
 
-def even(circuit):
-    """Log-parameters that make all variables independent and even."""
-    width = np.diff(circuit.node_edges)[circuit.edge_parent]
-    return -np.log(width)
-
-
 def two_components(weights):
     circuit = figure_1_circuit()
-    log_theta = [circuit.edge_log_theta, even(circuit)] * (len(weights) // 2)
-    return BitMixture(circuit, np.column_stack(log_theta), np.log(weights))
+    return mixed([circuit, even_structure(circuit)] * (len(weights) // 2), weights)
 
 
 def test_bands_are_as_high_as_weights_and_coloured_by_marginals(ax):

@@ -17,8 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.testing.compare import compare_images
 from PIL import Image
 
-from strudel.circuits.compile import compile_factorized
-from strudel.circuits.examples import figure_1_circuit
+from strudel.circuits.compile import compile_factorized, figure_1_circuit
 from strudel.plotting.canvas import save_figure
 from strudel.plotting.circuits import plot_circuit
 from strudel.plotting.marginals import plot_marginals

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 import oracle
 from artists import labels, segments
 from strudel import Strudel, shap_values
-from strudel.circuits.examples import figure_1_circuit
+from strudel.circuits.compile import figure_1_circuit
 from strudel.plotting.marginals import plot_marginals, plot_shap_values
 from strudel.tables.encoder import TableEncoder
 

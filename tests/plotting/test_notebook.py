@@ -5,9 +5,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from strudel.circuits.compile import compile_factorized
-from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
-from strudel.learning.bits.mixture import BitMixture
+from strategies import mixed
+from strudel.circuits.compile import compile_factorized, figure_1_chow_liu_tree, figure_1_circuit
 from strudel.learning.progress import History
 from strudel.models.strudel import Strudel
 from strudel.plotting.notebook import html_of
@@ -17,9 +16,7 @@ from strudel.trees.vtree import balanced_vtree, linear_vtree
 
 def mixture_with(weights):
     circuit = figure_1_circuit()
-    log_theta = np.repeat(circuit.edge_log_theta[:, np.newaxis], len(weights), axis=1)
-    with np.errstate(divide="ignore"):
-        return BitMixture(circuit, log_theta, np.log(weights))
+    return mixed([circuit] * len(weights), weights)
 
 
 def history_of(n_rows, valid=None):

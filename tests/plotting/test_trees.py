@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from artists import segments, texts
 from strudel import Strudel
-from strudel.circuits.examples import figure_1_chow_liu_tree
+from strudel.circuits.compile import figure_1_chow_liu_tree
 from strudel.plotting.trees import (
     link_information,
     place_vtree,

@@ -25,7 +25,7 @@ from joint import (
 from strategies import examples
 from strudel.errors import SearchLimitWarning
 from strudel.logic import pysdd_compiler
-from strudel.logic.event_compiler import compile_event
+from strudel.logic.event_compiler import circuit_of_sdd, compile_event
 from strudel.logic.events import at_least
 from strudel.logic.terms import variables
 from strudel.predictions import same_decision as module
@@ -58,7 +58,7 @@ def agreement(joint, row, first, second):
 def test_of_predictors_against_enumeration(case, seed, kind_f, kind_g):
     model, joint, rows = case
     rng = np.random.default_rng(seed)
-    f, g = PREDICTORS[kind_f](model.n_vars, rng), PREDICTORS[kind_g](model.n_vars, rng)
+    f, g = PREDICTORS[kind_f](model.vtree.n_vars, rng), PREDICTORS[kind_g](model.vtree.n_vars, rng)
     found = classifier_agreement(model, f, g, np.array(rows))
     for row, p in zip(rows, found, strict=True):
         assert p == approx(
@@ -72,7 +72,7 @@ def test_of_predictors_against_enumeration(case, seed, kind_f, kind_g):
 def test_of_formulas_against_enumeration(with_compiler, case, seed):
     model, joint, rows = case
     rng = random.Random(seed)
-    truths = [random_truth(model.n_vars, rng, 3) for _ in range(2)]
+    truths = [random_truth(model.vtree.n_vars, rng, 3) for _ in range(2)]
     f, g = (event_of_truth(truth, variables(model)) for truth in truths)
     said = [np.array([holds(truth, state) for state in joint.states]) for truth in truths]
     with pytest.MonkeyPatch.context() as patch:
@@ -93,9 +93,9 @@ def missing(*args, **options):
 @examples(25)
 def test_of_a_formula_and_a_tree(case, seed):
     model, joint, rows = case
-    truth = random_truth(model.n_vars, random.Random(seed), 3)
+    truth = random_truth(model.vtree.n_vars, random.Random(seed), 3)
     event = event_of_truth(truth, variables(model))
-    g = tree(model.n_vars, np.random.default_rng(seed))
+    g = tree(model.vtree.n_vars, np.random.default_rng(seed))
     said = np.array([holds(truth, state) for state in joint.states])
     found = classifier_agreement(model, event, g, np.array(rows))
     wanted = [agreement(joint, row, said, labels(g, joint)) for row in rows]
@@ -134,12 +134,11 @@ def test_classes_are_compared_by_name():
 
 def test_of_a_predictor_circuit_that_does_not_cover_all_rows():
     need_pysdd()
-    from strudel.logic.event_compiler import event_circuit
 
     circuit = special_circuits()["learned 1"]
     joint = Joint(circuit)
     rng = np.random.default_rng(4)
-    structure = event_circuit(compile_event("x0 & x1 | x2 & ~x5", circuit.vtree))
+    structure = circuit_of_sdd(compile_event("x0 & x1 | x2 & ~x5", circuit.vtree))
     made = random_predictor(structure, rng)
     said = made.evaluate(joint.states)[:, 0] >= 0.5
     assert 0 < said.sum() < len(said)

@@ -14,7 +14,7 @@ from formulas import event_of_truth, random_truth
 from joint import Joint, models, special_circuits
 from oracle import completions
 from strategies import examples
-from strudel.circuits.compile import compile_factorized
+from strudel.circuits import compile_factorized, why_not_deterministic
 from strudel.logic.terms import variables
 from strudel.predictions.asked import ask_about
 from strudel.predictions.decision import decision_of
@@ -77,15 +77,15 @@ def test_ranges_of_events(seed, n_vars):
 
 @given(models(6), seeds)
 def test_ranges_of_predictor_circuits(circuit, seed):
-    if not circuit.is_deterministic or circuit.n_edges == 0:
+    if why_not_deterministic(circuit) is not None or circuit.n_edges == 0:
         return
     rng = np.random.default_rng(seed)
-    check(random_predictor(circuit, rng, 2), circuit.n_vars, rng, circuit)
+    check(random_predictor(circuit, rng, 2), circuit.vtree.n_vars, rng, circuit)
 
 
 def check_posteriors(model, joint, seed):
     rng = np.random.default_rng(seed)
-    n_vars = model.n_vars
+    n_vars = model.vtree.n_vars
     open_vars = np.flatnonzero(rng.random(n_vars) < 0.6)
     state = joint.states[rng.choice(len(joint.p), p=joint.p / joint.p.sum())]
     row = np.where(rng.random(n_vars) < 0.3, state, np.nan).astype(float)

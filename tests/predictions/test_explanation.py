@@ -53,10 +53,10 @@ def test_against_all_sets(model, seed, kind, delta, criterion):
     row = joint.states[rng.choice(len(joint.p), p=joint.p / joint.p.sum())].astype(float)
     row[rng.random(len(row)) < 0.2] = NAN
     if kind == "variable":
-        predictor = int(rng.integers(model.n_vars))
+        predictor = int(rng.integers(model.vtree.n_vars))
         world, without = World(joint, joint.states[:, predictor]), [predictor]
     else:
-        predictor = PREDICTORS[kind](model.n_vars, rng)
+        predictor = PREDICTORS[kind](model.vtree.n_vars, rng)
         world, without = World(joint, predictor), []
     found = sufficient_explanation(model, predictor, row, delta, criterion=criterion)
     wanted = smallest(world, row, delta, criterion, without)

@@ -57,8 +57,8 @@ def some_variables(rng, n_vars, without=()):
 def test_of_a_variable_against_enumeration(case, seed, threshold):
     model, joint, rows = case
     rng = np.random.default_rng(seed)
-    decided = int(rng.integers(model.n_vars))
-    hidden = some_variables(rng, model.n_vars, [decided])
+    decided = int(rng.integers(model.vtree.n_vars))
+    hidden = some_variables(rng, model.vtree.n_vars, [decided])
     world = World(joint, joint.states[:, decided], threshold)
     found = same_decision_probability(
         model, decided, np.array(rows), hidden=hidden, threshold=threshold, details=True
@@ -75,10 +75,10 @@ def test_of_a_variable_against_enumeration(case, seed, threshold):
 def test_of_a_predictor_against_enumeration(case, seed, kind):
     model, joint, rows = case
     rng = np.random.default_rng(seed)
-    predictor = PREDICTORS[kind](model.n_vars, rng)
+    predictor = PREDICTORS[kind](model.vtree.n_vars, rng)
     world = World(joint, predictor)
-    for hidden in (None, some_variables(rng, model.n_vars)):
-        listed = range(model.n_vars) if hidden is None else hidden
+    for hidden in (None, some_variables(rng, model.vtree.n_vars)):
+        listed = range(model.vtree.n_vars) if hidden is None else hidden
         found = same_decision_probability(model, predictor, np.array(rows), hidden=hidden)
         for row, p in zip(rows, found, strict=True):
             assert p == approx(world.same_decision(row, listed), rel=REL, abs=1e-14)
@@ -91,10 +91,10 @@ def test_of_a_predictor_under_mixtures(name, kind):
     mixture = special_mixtures()[name]
     rng = np.random.default_rng(3)
     joint = special_joint(name)
-    predictor = PREDICTORS[kind](mixture.n_vars, rng)
+    predictor = PREDICTORS[kind](mixture.vtree.n_vars, rng)
     world = World(joint, predictor)
     rows = some_rows(joint, rng, 2, 0.3)
-    hidden = list(range(0, mixture.n_vars, 2))
+    hidden = list(range(0, mixture.vtree.n_vars, 2))
     found = same_decision_probability(mixture, predictor, rows, hidden=hidden)
     wanted = [world.same_decision(row, hidden) for row in rows]
     assert found == approx(wanted, rel=REL)
@@ -106,14 +106,16 @@ def test_of_a_formula_against_enumeration(case, seed):
     pytest.importorskip("pysdd", reason="needs PySDD: pip install 'strudel-pc[logic]'")
     model, joint, rows = case
     rng = random.Random(seed)
-    truth = random_truth(model.n_vars, rng, 3)
+    truth = random_truth(model.vtree.n_vars, rng, 3)
     event = event_of_truth(truth, variables(model))
-    world = World(joint, np.array([holds(truth, state) for state in joint.states]))
-    decided = truth  # a variable or its opposite is what is decided about, and never hidden
-    while isinstance(decided, tuple) and decided[0] == "not":
-        (decided,) = decided[1]
+    is_true = np.array([holds(truth, state) for state in joint.states])
+    world = World(joint, is_true)
+    # A variable or its opposite is what is decided about, and never hidden.
+    is_like = np.all(joint.states == is_true[:, np.newaxis], axis=0)
+    is_like |= np.all(joint.states != is_true[:, np.newaxis], axis=0)
+    decided = int(np.argmax(is_like)) if is_like.any() else None
     for hidden in ([], [0] if decided != 0 else [], None):
-        listed = [var for var in range(model.n_vars) if var != decided]
+        listed = [var for var in range(model.vtree.n_vars) if var != decided]
         listed = listed if hidden is None else hidden
         found = same_decision_probability(model, event, np.array(rows), hidden=hidden)
         wanted = [world.same_decision(row, listed) for row in rows]
@@ -130,15 +132,15 @@ def test_expected_against_enumeration(case, seed, kind):
     model, joint, rows = case
     rng = np.random.default_rng(seed)
     if kind == "variable":
-        decision = int(rng.integers(model.n_vars))
+        decision = int(rng.integers(model.vtree.n_vars))
         world, without = World(joint, joint.states[:, decision]), [decision]
     else:
-        decision = PREDICTORS[kind](model.n_vars, rng)
+        decision = PREDICTORS[kind](model.vtree.n_vars, rng)
         world, without = World(joint, decision), []
-    observe = some_variables(rng, model.n_vars, without)
+    observe = some_variables(rng, model.vtree.n_vars, without)
     if not observe:
         return
-    hidden = some_variables(rng, model.n_vars, without)
+    hidden = some_variables(rng, model.vtree.n_vars, without)
     found = expected_same_decision_probability(
         model, decision, np.array(rows), observe=observe, hidden=hidden
     )
@@ -159,12 +161,12 @@ def test_intervals_contain_the_truth_at_every_limit(kind):
     circuit = special_circuits()["learned 2"]
     rng = np.random.default_rng(5)
     joint = Joint(circuit)
-    predictor = PREDICTORS[kind](circuit.n_vars, rng)
+    predictor = PREDICTORS[kind](circuit.vtree.n_vars, rng)
     world = World(joint, predictor)
-    rows = np.full((1, circuit.n_vars), NAN)
+    rows = np.full((1, circuit.vtree.n_vars), NAN)
     stopped = 0
     for hidden in (None, [0, 1, 2, 3, 4]):
-        listed = range(circuit.n_vars) if hidden is None else hidden
+        listed = range(circuit.vtree.n_vars) if hidden is None else hidden
         truth = world.same_decision(rows[0], listed)
         before = 1.0
         for max_nodes in (0, 1, 2, 3, 5, 8, 13, 40):

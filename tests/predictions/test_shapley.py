@@ -52,10 +52,10 @@ def test_against_the_definition(case, seed, kind):
     model, joint, rows = case
     rng = np.random.default_rng(seed)
     if kind == "variable":
-        predictor = int(rng.integers(model.n_vars))
+        predictor = int(rng.integers(model.vtree.n_vars))
         world = World(joint, joint.states[:, predictor])
     else:
-        predictor = PREDICTORS[kind](model.n_vars, rng)
+        predictor = PREDICTORS[kind](model.vtree.n_vars, rng)
         world = World(joint, predictor)
     found = shap_values(model, predictor, np.array(rows))
     assert found.is_exact.all()

@@ -35,13 +35,13 @@ from strudel import (
 )
 from strudel._numba import use_threads
 from strudel.circuits import walks
-from strudel.learning.bits.mixture import BitMixture
+from strudel.circuits.reweigh import side_by_side
 from strudel.queries import cells, counting, covariance, event_probability, likelihood, sampling
 
 
 def check_queries(model, joint, rows, order, cut):
     """All queries of possible rows; `cut` parts the variables, in some order, into two sets."""
-    rows, n_vars = np.array(rows, dtype=float), model.n_vars
+    rows, n_vars = np.array(rows, dtype=float), model.vtree.n_vars
     found = log_likelihood(model, joint.states)
     np.testing.assert_allclose(np.exp(found), joint.p, rtol=REL)
     np.testing.assert_array_equal(np.isneginf(found), joint.p == 0.0)
@@ -74,7 +74,7 @@ def check_queries(model, joint, rows, order, cut):
         found = mutual_information(model, a, b, rows)
         np.testing.assert_allclose(found, expected, rtol=REL, atol=1e-12)
         assert np.all(found >= 0.0)
-    if isinstance(model, BitMixture):
+    if model.n_components > 1:
         expected = [joint.responsibilities(row) for row in rows]
         found = responsibilities(model, rows)
         np.testing.assert_allclose(found, expected, rtol=REL, atol=1e-15)
@@ -88,7 +88,7 @@ def orders(n_vars):
 @examples(200)
 @given(models_with_rows(7), st.data())
 def test_circuits(case, data):
-    check_queries(*case, *data.draw(orders(case[0].n_vars)))
+    check_queries(*case, *data.draw(orders(case[0].vtree.n_vars)))
 
 
 mixtures_with_rows = models_with_rows(6, max_rows=4, model=mixture_models)
@@ -97,15 +97,15 @@ mixtures_with_rows = models_with_rows(6, max_rows=4, model=mixture_models)
 @examples(150)
 @given(mixtures_with_rows, st.data())
 def test_mixtures(case, data):
-    check_queries(*case, *data.draw(orders(case[0].n_vars)))
+    check_queries(*case, *data.draw(orders(case[0].vtree.n_vars)))
 
 
 @pytest.mark.parametrize("name", special_circuits())
 def test_special_circuits(name, rng):
     circuit = special_circuits()[name]
     joint = Joint(circuit)
-    order = rng.permutation(circuit.n_vars).tolist()
-    check_queries(circuit, joint, some_rows(joint, rng), order, (circuit.n_vars + 1) // 2)
+    order = rng.permutation(circuit.vtree.n_vars).tolist()
+    check_queries(circuit, joint, some_rows(joint, rng), order, (circuit.vtree.n_vars + 1) // 2)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_special_circuits(name, rng):
 )
 def test_special_mixtures(name, rng):
     mixture, joint = special_mixtures()[name], special_joint(name)
-    order = rng.permutation(mixture.n_vars).tolist()
-    check_queries(mixture, joint, some_rows(joint, rng), order, (mixture.n_vars + 1) // 2)
+    order = rng.permutation(mixture.vtree.n_vars).tolist()
+    check_queries(mixture, joint, some_rows(joint, rng), order, (mixture.vtree.n_vars + 1) // 2)
 
 
 # Laws that tie mixtures to circuits
@@ -127,7 +127,7 @@ def test_special_mixtures(name, rng):
 @given(mixtures_with_rows)
 def test_a_mixture_answers_as_the_one_circuit_does(case):
     mixture, _, rows = case
-    circuit = mixture.to_circuit()
+    circuit = side_by_side(mixture)
     for ask in (log_marginal, marginal_probabilities):
         np.testing.assert_allclose(ask(mixture, rows), ask(circuit, rows), rtol=1e-11, atol=1e-13)
 

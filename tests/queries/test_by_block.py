@@ -112,7 +112,7 @@ QUERIES = {
 def test_every_query_answers_block_by_block(name):
     query, wanted = QUERIES[name], QUERIES[name](CIRCUIT, PARTLY)
     assert_lazy(query(CIRCUIT, da.from_array(PARTLY, chunks=(7, 3))), wanted)
-    frame = pd.DataFrame(PARTLY, columns=CIRCUIT.feature_names)[["X3", "X1", "X4", "X2"]]
+    frame = pd.DataFrame(PARTLY, columns=CIRCUIT.columns.names)[["X3", "X1", "X4", "X2"]]
     assert_lazy(query(CIRCUIT, dd.from_pandas(frame, npartitions=3)), wanted)
 
 
@@ -148,7 +148,7 @@ print(abs(answer).sum().compute(scheduler="threads", num_workers=4))
 
 
 def test_an_empty_partition_answers_nothing():
-    frame = pd.DataFrame(ROWS, columns=CIRCUIT.feature_names)
+    frame = pd.DataFrame(ROWS, columns=CIRCUIT.columns.names)
     lazy = dd.from_pandas(frame, npartitions=3).map_partitions(lambda part: part[part.index >= 20])
     assert_lazy(log_likelihood(CIRCUIT, lazy), log_likelihood(CIRCUIT, ROWS[20:]))
     assert_lazy(most_probable_state(CIRCUIT, lazy), most_probable_state(CIRCUIT, ROWS[20:]))
@@ -173,7 +173,7 @@ def test_what_cannot_be_lazy_is_refused_in_one_sentence():
         probability(CIRCUIT, lazy)
     with pytest.raises(ValueError, match="rows and columns"):
         log_marginal(CIRCUIT, lazy[:, 0])
-    frame = pd.DataFrame(PARTLY, columns=CIRCUIT.feature_names).assign(z=1)
+    frame = pd.DataFrame(PARTLY, columns=CIRCUIT.columns.names).assign(z=1)
     lazy = dd.from_pandas(frame, npartitions=2)
     with pytest.raises(ValueError, match=r"is lazy. Call its compute\(\) first"):
         marginal_map(CIRCUIT, ["X1"], lazy)
@@ -295,7 +295,7 @@ def test_types_of_a_lazy_frame_have_room_for_what_is_filled_in(models, strategy)
     gaps = np.random.default_rng(1).random(60) < 0.3
     table.loc[gaps, ["age", "smoker"]] = pd.NA
     table.loc[:20, "age"] = 30  # a block without gaps
-    zero_one = pd.DataFrame(PARTLY, columns=CIRCUIT.feature_names)
+    zero_one = pd.DataFrame(PARTLY, columns=CIRCUIT.columns.names)
     cases = [(CIRCUIT, zero_one.astype(kind)) for kind in ("Int64", "boolean", "float32")]
     for colour in ("red", "green", "blue"):  # one of which the model begins with
         few = pd.Categorical(table["colour"].where(table["colour"] == colour), [colour])

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from strategies import mixed
 from strudel import Strudel, mutual_information
-from strudel.circuits.examples import figure_1_circuit
-from strudel.learning.bits.mixture import BitMixture
+from strudel.circuits.compile import figure_1_circuit
 from strudel.queries.column_pairs import column_pairs
 
 
@@ -39,5 +39,5 @@ def test_0_1_variables_and_mixtures_are_columns_of_themselves():
     circuit = figure_1_circuit()
     expected = mutual_information(circuit, "X1", "X3")
     assert column_pairs(circuit).information[0, 2] == pytest.approx(expected)
-    twice = BitMixture(circuit, np.tile(circuit.edge_log_theta[:, None], 2), np.log([0.5, 0.5]))
+    twice = mixed([circuit] * 2)
     assert column_pairs(twice).information == pytest.approx(column_pairs(circuit).information)

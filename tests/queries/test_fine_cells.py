@@ -11,7 +11,7 @@ import pytest
 import strudel
 from strudel import Strudel
 from strudel.circuits import Circuit
-from strudel.circuits.finer import with_edges
+from strudel.circuits.other_columns import with_edges
 from strudel.explorer.page import page_data
 from strudel.queries import check, compare, correlations, expectation, quantile
 from strudel.queries.cells import log_probabilities

@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import oracle
 from joint import REL, special_circuits
+from strategies import random_mixture
 from strudel import log_likelihood, log_marginal
-from strudel.circuits import figure_1_circuit
+from strudel.circuits import figure_1_circuit, why_not_deterministic
 from strudel.circuits.builder import CircuitBuilder
-from strudel.learning.bits import likelihood
-from strudel.learning.bits.evaluate import evaluate_log
-from strudel.learning.bits.mixture import BitMixture
+from strudel.circuits.flows import flow_logs
+from strudel.queries import observed_log_likelihood
 from strudel.trees.vtree import Vtree
 
 
@@ -21,16 +22,16 @@ def test_a_row_that_takes_two_edges_is_evaluated():
     mild, steep = builder.add_leaf_sum(0, 0.5), builder.add_leaf_sum(0, 0.9)
     other = builder.add_leaf_sum(1, 0.3)
     circuit = builder.build(builder.add_sum([(mild, other, 0.4), (steep, other, 0.6)]))
-    assert not circuit.is_deterministic
+    assert why_not_deterministic(circuit) is not None
     p = math.exp(log_likelihood(circuit, [[1, 0]])[0])
     assert p == pytest.approx((0.4 * 0.5 + 0.6 * 0.9) * 0.7, rel=REL)
 
 
 def test_rows_with_gaps_among_others_have_the_probability_of_what_is_known(rng):
     circuit = special_circuits()["learned 0"]
-    X = rng.integers(0, 2, (40, circuit.n_vars)).astype(float)
+    X = rng.integers(0, 2, (40, circuit.vtree.n_vars)).astype(float)
     X[::3, 0] = X[::5, 1] = np.nan
-    found = likelihood.rows_log_likelihood(circuit, X)
+    found = observed_log_likelihood(circuit, X)
     np.testing.assert_allclose(found, log_marginal(circuit, X), rtol=REL)
     is_complete = ~np.isnan(X).any(axis=1)
     np.testing.assert_allclose(
@@ -40,14 +41,13 @@ def test_rows_with_gaps_among_others_have_the_probability_of_what_is_known(rng):
 
 @pytest.mark.parametrize("n_components", [1, 3])
 def test_what_most_rows_take_is_added_once_and_zeros_stay_zeros(n_components, rng):
-    circuit = figure_1_circuit()
-    log_theta = np.log(rng.random((circuit.n_edges, n_components)))
-    log_theta[rng.random(log_theta.shape) < 0.1] = -np.inf
-    mixture = BitMixture(circuit, log_theta, np.full(n_components, -np.log(n_components)))
-    states = np.array(list(np.ndindex(2, 2, 2, 2)))
+    mixture = random_mixture(special_circuits()["learned 0"], n_components, rng)
+    states = np.array(list(np.ndindex(*[2] * 8)))
     rows = np.concatenate([states, np.repeat(states[[3, 9]], [60, 10], axis=0)])  # 3 is usual
-    expected = np.column_stack([evaluate_log(part, rows) for part in mixture.components()])
-    found = likelihood.component_flow_logs(mixture, rows.astype(np.uint8))
+    expected = np.column_stack(
+        [oracle.log_likelihoods(mixture.components([c]), rows) for c in range(n_components)]
+    )
+    found = flow_logs(mixture, rows.astype(np.uint8))
     assert np.any(expected == -np.inf)
     assert np.any(expected > -np.inf)
     np.testing.assert_allclose(found, expected, rtol=1e-12)

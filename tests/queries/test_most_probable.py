@@ -41,7 +41,7 @@ def test_the_best_completion_is_that_of_the_table(case):
 def test_the_k_best_completions_are_those_of_the_table(case, k):
     circuit, joint, rows = case
     states, log_p = most_probable_state(circuit, rows, k=k)
-    assert states.shape == (len(rows), k, circuit.n_vars)
+    assert states.shape == (len(rows), k, circuit.vtree.n_vars)
     for row, state, found in zip(rows, states, log_p, strict=True):
         expected_state, expected = joint.best(row, k)
         n_found = len(expected)
@@ -110,9 +110,9 @@ def test_too_much_memory_is_refused():
 @given(circuits(5, deterministic=False), st.integers(1, 4))
 def test_a_circuit_that_is_not_deterministic_is_searched(circuit, k):
     states, log_p = most_probable_state(circuit, k=k)
-    _, expected = Joint(circuit).best([math.nan] * circuit.n_vars, k)
+    _, expected = Joint(circuit).best([math.nan] * circuit.vtree.n_vars, k)
     assert np.atleast_1d(log_p)[: len(expected)] == pytest.approx(expected, rel=REL, abs=1e-11)
-    assert states.shape[-1] == circuit.n_vars
+    assert states.shape[-1] == circuit.vtree.n_vars
 
 
 @examples(60)

@@ -13,7 +13,7 @@ from tests.model_files import edit, state_of
 from tests.strategies import circuits, examples
 
 from strudel import Strudel, load, probability, save
-from strudel.circuits.examples import figure_1_circuit
+from strudel.circuits.compile import figure_1_circuit
 from strudel.errors import FileFormatError, MisfitWarning
 from strudel.queries import Check, check, pair_check
 
@@ -29,11 +29,11 @@ def fitted(frame, **options):
 @given(circuits(max_vars=4, deterministic=False), st.integers(0, 99))
 def test_tables_are_those_of_enumeration_and_of_counting(circuit, seed):
     rng = np.random.default_rng(seed)
-    rows = np.where(rng.random((50, circuit.n_vars)) < 0.2, np.nan, rng.integers(0, 2, 1))
+    rows = np.where(rng.random((50, circuit.vtree.n_vars)) < 0.2, np.nan, rng.integers(0, 2, 1))
     found = check(circuit, rows)
-    every = np.array(oracle.all_rows(circuit.n_vars))
+    every = np.array(oracle.all_rows(circuit.vtree.n_vars))
     chance = np.array(oracle.probabilities(circuit))
-    assert len(found.pair_first) == circuit.n_vars * (circuit.n_vars - 1) // 2
+    assert len(found.pair_first) == circuit.vtree.n_vars * (circuit.vtree.n_vars - 1) // 2
     for p, (a, b) in enumerate(zip(found.pair_first, found.pair_second, strict=True)):
         for i, j in itertools.product((0, 1), repeat=2):
             expected = chance[(every[:, a] == i) & (every[:, b] == j)].sum() / chance.sum()

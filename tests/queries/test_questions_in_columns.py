@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from column_circuits import joint_of as cells_of
+from strategies import mixed
 from strudel import Strudel, log_marginal, marginal_map, mutual_information, sample
 from strudel.circuits import figure_1_circuit
 from strudel.errors import CircuitPropertyError
-from strudel.learning.bits.mixture import BitMixture
 from strudel.queries import compare, correlations, surprise
 from strudel.tables import TableEncoder
 from strudel.tables.evidence import evidence_of
@@ -189,8 +189,7 @@ def test_a_group_may_be_part_of_a_cell_and_the_other_everybody(model):
 
 def test_without_a_table_variables_are_columns():
     circuit = figure_1_circuit()
-    twice = np.column_stack([circuit.edge_log_theta] * 2)
-    for model in (circuit, BitMixture(circuit, twice, np.log([0.5, 0.5]))):
+    for model in (circuit, mixed([circuit] * 2)):
         assert correlations(model).values[2, 3] == pytest.approx(-0.12 / 0.24)
         best = marginal_map(model, [0, "X4"], k=4)
         assert sum(math.exp(one.log_probability) for one in best) == pytest.approx(1.0)

@@ -5,7 +5,6 @@ import pytest
 
 from joint import NAN, special_circuits, special_mixtures
 from strudel import (
-    CircuitPropertyError,
     count_distribution,
     entropy,
     log_conditional,
@@ -19,9 +18,7 @@ from strudel import (
     responsibilities,
     sample,
 )
-from strudel.circuits import CircuitBuilder
 from strudel.queries import covariance
-from strudel.trees import Vtree
 
 ASK = {
     "log_marginal": log_marginal,
@@ -39,18 +36,6 @@ ASK = {
     ),
     "marginal_map": lambda model, rows: marginal_map(model, [0], rows),
 }
-
-
-@pytest.mark.parametrize("name", ["log_likelihood", *ASK])
-def test_a_circuit_without_the_property_is_refused(name):
-    builder = CircuitBuilder(Vtree.from_nested((0, 1)))
-    rough = builder.build(builder._add(2, [(1, 3, 0.5), (0, -1, 0.5)]))
-    if name == "log_likelihood":
-        with pytest.raises(CircuitPropertyError, match="needs a circuit in normal form"):
-            log_likelihood(rough, [[0, 1]])
-        return
-    with pytest.raises(CircuitPropertyError, match=r"needs a (smooth circuit|.*normal form)"):
-        ASK[name](rough, [[0, NAN]])
 
 
 @pytest.mark.parametrize("name", [name for name in ASK if name != "log_marginal"])

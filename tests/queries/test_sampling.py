@@ -70,10 +70,10 @@ def test_a_thousand_variables_have_their_means(rng):
 def test_completions_agree_with_the_evidence_and_are_possible(case, seed):
     model, joint, rows = case
     found = sample(model, 3, rows, random_state=seed)
-    assert found.shape == (len(rows), 3, model.n_vars)
+    assert found.shape == (len(rows), 3, model.vtree.n_vars)
     assert found.dtype == np.uint8
-    assert sample(model, 0).shape == (0, model.n_vars)
-    assert sample(model, 0, given=rows).shape == (len(rows), 0, model.n_vars)
+    assert sample(model, 0).shape == (0, model.vtree.n_vars)
+    assert sample(model, 0, given=rows).shape == (len(rows), 0, model.vtree.n_vars)
     for row, completions in zip(rows, found, strict=True):
         for state in completions:
             assert joint.given(row)[int("".join(map(str, state)), 2)] > 0.0

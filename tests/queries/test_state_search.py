@@ -19,11 +19,10 @@ from joint import (
     special_joint,
     special_mixtures,
 )
-from strategies import examples
+from strategies import examples, mixed
 from strudel import log_likelihood, marginal_map, most_probable_state
 from strudel.circuits import compile_chow_liu
 from strudel.errors import SearchLimitWarning
-from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.parameters import fit_parameters
 from strudel.queries import state_search
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
@@ -38,8 +37,8 @@ def check_best(mixture, joint, rows, k):
         assert found[:n_found] == pytest.approx(expected, rel=REL, abs=1e-11)
         assert np.all(found[n_found:] == -math.inf)
         assert len({tuple(one) for one in state[:n_found]}) == n_found
-        assert np.all(joint.agrees(row)[state[:n_found] @ powers(mixture.n_vars)])
-        own = joint.p[state[:n_found] @ powers(mixture.n_vars)]
+        assert np.all(joint.agrees(row)[state[:n_found] @ powers(mixture.vtree.n_vars)])
+        own = joint.p[state[:n_found] @ powers(mixture.vtree.n_vars)]
         assert np.log(own) == pytest.approx(found[:n_found], rel=REL, abs=1e-11)
 
 
@@ -84,7 +83,7 @@ def test_special_mixtures(name, rng, n_listed):
 @given(models_with_rows(6, max_rows=1, model=mixture_models), st.data())
 def test_marginal_map_agrees_with_enumeration(case, data):
     mixture, joint, rows = case
-    order = data.draw(st.permutations(range(mixture.n_vars)))
+    order = data.draw(st.permutations(range(mixture.vtree.n_vars)))
     query = order[: data.draw(st.integers(1, len(order)))]
     total = joint.marginal_states(rows[0], query)
     found = marginal_map(mixture, query, rows[0])
@@ -143,8 +142,7 @@ def test_a_thousand_variables_are_maximal_under_flips(rng):
     tree = learn_chow_liu_tree(data.astype(np.uint8), alpha=1.0)
     structure = compile_chow_liu(tree, vtree_from_chow_liu(tree))
     parts = [fit_parameters(structure, data[i::4].astype(np.uint8)) for i in range(4)]
-    log_theta = np.column_stack([part.edge_log_theta for part in parts])
-    mixture = BitMixture(structure, log_theta, np.log(np.full(4, 0.25)))
+    mixture = mixed(parts)
     row = np.where(rng.random(1000) < 0.5, data[0], NAN)
     state, log_p = most_probable_state(mixture, row)
     assert log_likelihood(mixture, [state])[0] == pytest.approx(log_p, rel=1e-12)

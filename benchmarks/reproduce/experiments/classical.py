@@ -1,13 +1,13 @@
 """The classical evaluation of a mixture: the value of every node for every row and component.
 
-In:  a `BitMixture` and 0/1 rows.
+In:  a circuit of several components and 0/1 rows.
 Out: their log-likelihoods, computed from the literals up in one of three forms, all in `float64`
      over blocks of rows, with everything that depends on the parameters alone made beforehand.
 
 - `logs`: log-values, one `exp` per product above zero and one `log` per sum: what is usual, and
-  safe. This is `evaluate_log` for every component.
+  safe. This is how `log_marginal` evaluates a few rows.
 - `scaled`: values and one power of two per vtree node, no `exp` or `log` but at the root, as safe.
-  This is how `log_marginal` evaluates components.
+  This is how `log_marginal` evaluates many.
 - `bare`: values, nothing else, 64 rows side by side: three reads, two multiplications and an
   addition per edge. As fast as a processor allows, but it underflows; such rows are done again,
   scaled.
@@ -21,12 +21,14 @@ import numpy as np
 
 from strudel._numba import in_threads, kernel
 from strudel._types import ByteArray, FloatArray
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.passes import LANES
-from strudel.learning.bits.evaluate import BLOCK_VALUES, MIN_BLOCK_ROWS, evaluate_log
-from strudel.learning.bits.likelihood import component_log_probabilities, log_mean
-from strudel.learning.bits.mixture import BitMixture
+from strudel.circuits.walks import component_logs_of, leaf_rows, leaf_values_of, up
+from strudel.learning.bits.fold import unfold
+from strudel.queries.given import log_mean
 
 FORMS = ("logs", "scaled", "bare")
+BLOCK_VALUES = 2**18  # of nodes, rows and components
 WIDTH = 64  # rows side by side without scaling
 TINY = 1e-290  # probabilities below may have lost digits
 
@@ -34,12 +36,14 @@ TINY = 1e-290  # probabilities below may have lost digits
 class Classical:
     """Log-likelihoods of rows under a mixture, by the values of all nodes."""
 
-    def __init__(self, mixture: BitMixture, form: str) -> None:
+    def __init__(self, mixture: Circuit, form: str) -> None:
         self.mixture = mixture
         self.form = form
-        self._circuits = [mixture.component(c) for c in range(mixture.n_components)]
-        self._theta = np.exp(np.ascontiguousarray(mixture.edge_log_theta.T))
-        n_logs = max(MIN_BLOCK_ROWS, BLOCK_VALUES // mixture.n_nodes)
+        bits = unfold(mixture, None)
+        self._structure = bits.structure
+        self._theta = np.exp(np.ascontiguousarray(bits.edge_log_theta.T))
+        self._leaves = leaf_rows(mixture, mixture.columns.equal_weights)
+        n_logs = max(16, BLOCK_VALUES // (mixture.n_nodes * mixture.n_components))
         self.block_rows = {"logs": n_logs, "scaled": LANES, "bare": WIDTH}[form]
 
     def __call__(self, rows: ByteArray) -> FloatArray:
@@ -47,13 +51,18 @@ class Classical:
         return log_mean(self.mixture, getattr(self, "_" + self.form)(rows))
 
     def _logs(self, rows: ByteArray) -> FloatArray:
-        return np.column_stack([evaluate_log(circuit, rows) for circuit in self._circuits])
+        log_p = np.empty((len(rows), self.mixture.n_components))
+        for start in range(0, len(rows), self.block_rows):
+            block = slice(start, start + self.block_rows)
+            leaves = leaf_values_of(self.mixture, self._leaves, rows[block])
+            log_p[block] = up(self.mixture, leaves)[self.mixture.vtree.root][-1]
+        return log_p
 
     def _scaled(self, rows: ByteArray) -> FloatArray:
-        return component_log_probabilities(self.mixture, rows, "the classical evaluation")
+        return component_logs_of(self.mixture, self._leaves, rows)
 
     def _bare(self, rows: ByteArray) -> FloatArray:
-        circuit = self.mixture.structure
+        circuit = self._structure
         p = np.empty((len(rows), self.mixture.n_components))
         in_threads(
             _bare_values,

@@ -19,9 +19,10 @@ from reproduce.benchmark_tables import load_table
 from reproduce.experiments.measures import Allowance, mean_scores, stopwatch
 from reproduce.tasks import Settings
 from strudel.data.bits import pack_columns
+from strudel.learning.bits.fold import folded
 from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.options import MixtureOptions, SearchOptions
-from strudel.learning.search.learn_structure import learn_structure
+from strudel.learning.search.learn_structure import grow
 from strudel.queries.likelihood import log_likelihood
 
 COMPONENTS, QUICK_COMPONENTS = (2, 5, 10, 15, 20, 25, 30), (2, 5, 10)
@@ -35,7 +36,7 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
     data = load_table(name)
     train, valid = pack_columns(data.train), pack_columns(data.valid)
     search = SearchOptions(max_splits=N_SPLITS)
-    structure, history = learn_structure(train, valid, search=search, rng=settings.seed)
+    structure, history = grow(train, valid, search=search, rng=settings.seed).best()
     sizes = QUICK_COMPONENTS if settings.is_quick else COMPONENTS
     allowance = Allowance(settings.seconds, len(sizes) + BAGGING_SHARE)
     common: dict[str, Any] = {"X_valid": valid, "rng": settings.seed}
@@ -48,7 +49,7 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
             {
                 "components": k,
                 "seconds": watch.seconds,
-                **mean_scores(partial(log_likelihood, mixture), data),
+                **mean_scores(partial(log_likelihood, folded(mixture)), data),
             }
         )
     best = max(tried, key=lambda one: float(one["valid"]))
@@ -63,7 +64,7 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
         "single": {
             "edges": structure.n_edges,
             "valid": history.valid[history.best],
-            "test": log_likelihood(structure, data.test).mean(),
+            "test": log_likelihood(folded(structure), data.test).mean(),
         },
         "tried": tried,
         "em": best,
@@ -71,6 +72,6 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
             "components": best["components"],
             "bags": n_bags,
             "seconds": watch.seconds,
-            **mean_scores(partial(log_likelihood, bagged), data),
+            **mean_scores(partial(log_likelihood, folded(bagged)), data),
         },
     }

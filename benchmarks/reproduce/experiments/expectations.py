@@ -26,16 +26,16 @@ from reproduce.experiments.measures import stopwatch
 from reproduce.tasks import Settings
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.algebra.products import multiply
-from strudel.circuits.predictor import PredictorCircuit
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.predictor import PredictorCircuit, even_structure
 from strudel.data.bits import pack_columns
 from strudel.io.read_write import read
-from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.mixture import BitMixture
+from strudel.learning.bits.fold import folded, unfold
 from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.options import MixtureOptions, SearchOptions
-from strudel.learning.parameters import fit_parameters
+from strudel.learning.parameters import closed_form
 from strudel.learning.search.learn_structure import first_circuit, grow
-from strudel.logic.event_compiler import compile_event, event_circuit
+from strudel.logic.event_compiler import circuit_of_sdd, compile_event
 from strudel.models.predictor_circuits import RegressionCircuit
 from strudel.predictions.expected import expected_prediction
 from strudel.queries.likelihood import log_likelihood
@@ -121,10 +121,10 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
         models[whose] = {
             "predictor_edges": predictor.structure.n_edges,
             "complete_rmse": rmse(predictor.evaluate(data.test)[:, 0], data.y_test),
-            "edges": circuit.n_edges,
+            "edges": circuit.size,
             "test": log_likelihood(circuit, data.test).mean(),
             "components": mixture.n_components,
-            "mixture_edges": mixture.n_edges,
+            "mixture_edges": mixture.size,
             "mixture_test": log_likelihood(mixture, data.test).mean(),
             "seconds": watch.seconds,
         }
@@ -136,8 +136,8 @@ def _errors(
     data: RegressionSet,
     whose: str,
     predictor: PredictorCircuit,
-    circuit: BitCircuit,
-    mixture: BitMixture,
+    circuit: Circuit,
+    mixture: Circuit,
     is_quick: bool,
 ) -> list[dict[str, Any]]:
     n_repeats = N_QUICK_REPEATS if is_quick else N_REPEATS
@@ -189,7 +189,7 @@ def rmse(predicted: FloatArray, target: FloatArray) -> float:
     return float(np.sqrt(np.mean((predicted - target) ** 2)))
 
 
-def fill(method: str, data: RegressionSet, missing: AnyArray, circuit: BitCircuit) -> FloatArray:
+def fill(method: str, data: RegressionSet, missing: AnyArray, circuit: Circuit) -> FloatArray:
     """The test rows with numbers from 0 to 1 in the place of unknown bits."""
     if method == "median":
         return np.where(missing, np.median(data.train, axis=0), data.test)
@@ -257,16 +257,17 @@ def soft_evaluate(predictor: PredictorCircuit, rows: FloatArray) -> FloatArray:
 
 def density_models(
     data: RegressionSet, vtree: Vtree, most_edges: int, seed: int
-) -> tuple[BitCircuit, BitMixture]:
+) -> tuple[Circuit, Circuit]:
     """Learn a circuit of about `most_edges` edges at most, and a mixture."""
     train, valid = pack_columns(data.train), pack_columns(data.valid)
     search = SearchOptions(vtree=vtree)
-    start = one_hot(first_circuit(train, search), data, most_edges)
+    first = one_hot(folded(first_circuit(train, search)), data, most_edges)
+    start = unfold(first, None).structure
     grown = grow(train, valid, search=search, start=start, rng=seed)
     growing, columns = grown.growing, grown.history.columns()
     is_small = columns["n_edges"] <= max(most_edges, start.n_edges)
     best = int(np.argmax(np.where(is_small, columns["valid"], -np.inf)))
-    circuit = fit_parameters(growing.snapshot(best), train)
+    circuit = folded(closed_form(growing.snapshot(best), train))
     options = MixtureOptions(smoothing="single", pseudocount="auto")
     mixtures = []
     for n_splits in sorted({0, best // 4, best}):
@@ -274,12 +275,13 @@ def density_models(
         for k in COMPONENTS:
             if k > COMPONENTS[0] and k * structure.n_edges > COMPONENTS[0] * most_edges:
                 break
-            mixture = fit_mixture(structure, train, k, X_valid=valid, options=options, rng=seed)
+            learned = fit_mixture(structure, train, k, X_valid=valid, options=options, rng=seed)
+            mixture = folded(learned)
             mixtures.append((float(log_likelihood(mixture, data.valid).mean()), mixture))
     return circuit, max(mixtures, key=lambda pair: pair[0])[1]
 
 
-def one_hot(circuit: BitCircuit, data: RegressionSet, most_edges: int) -> BitCircuit:
+def one_hot(circuit: Circuit, data: RegressionSet, most_edges: int) -> Circuit:
     """The circuit times "at most one bit" of every feature, the widest first, while it is small.
 
     The vtrees of the authors are random, so the bits of one feature are scattered; the search then
@@ -294,10 +296,9 @@ def one_hot(circuit: BitCircuit, data: RegressionSet, most_edges: int) -> BitCir
         if len(bits) < 2:
             continue
         event = f"at_most(1, {', '.join(f'x{var}' for var in bits)})"
-        allowed = event_circuit(compile_event(event, circuit.vtree))
+        allowed = circuit_of_sdd(compile_event(event, circuit.vtree))
         assert allowed is not None  # some rows have at most one bit
-        uniform = circuit.with_parameters(np.zeros(circuit.n_edges))
-        both = cast(BitCircuit, multiply(uniform, allowed, normalize=True))
-        if both.n_edges <= most_edges:
+        both = multiply(even_structure(circuit), allowed, normalize=True)
+        if both.size <= most_edges:
             circuit = both
     return circuit

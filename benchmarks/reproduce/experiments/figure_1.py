@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from reproduce.tasks import Settings
-from strudel.circuits.examples import figure_1_circuit
-from strudel.learning.bits.flows import dense_flows
+from strudel.circuits.compile import figure_1_circuit
+from strudel.circuits.flows import lines_of, lines_taken
 from strudel.queries.likelihood import log_likelihood
 
 ROW = (1, 0, 1, 0)
@@ -21,11 +21,12 @@ ROW = (1, 0, 1, 0)
 def run(name: str, settings: Settings) -> dict[str, Any]:
     """Evaluate the row; there is no table and nothing to limit."""
     circuit = figure_1_circuit()
-    is_active = dense_flows(circuit, np.array([ROW], dtype=np.uint8))[:, 0] != 0
+    taken = lines_taken(circuit, np.array([ROW]))[0, :-1]
+    logs = lines_of(circuit).log_value[taken[taken >= 0], 0]
     return {
         "row": list(ROW),
         "probability": float(np.exp(log_likelihood(circuit, [ROW])[0])),
-        "product_of_active_edges": float(np.exp(circuit.edge_log_theta[is_active].sum())),
-        "edges": circuit.n_edges,
-        "active_edges": int(is_active.sum()),
+        "product_of_active_edges": float(np.exp(logs.sum())),
+        "edges": circuit.size,
+        "active_edges": len(logs),
     }

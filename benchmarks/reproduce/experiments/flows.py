@@ -15,20 +15,20 @@ machine short calls wait much longer than they run.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 from time import get_clock_info, perf_counter, process_time
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from reproduce.benchmark_tables import load_table
 from reproduce.experiments.classical import FORMS, Classical
 from reproduce.tasks import Settings
 from strudel._numba import n_threads
 from strudel._types import ByteArray, FloatArray
-from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.mixture import BitMixture
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.reweigh import normalized
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.queries.likelihood import log_likelihood
 
@@ -50,7 +50,7 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
     largest = random_mixture(circuit, max(components), settings.seed)
     results = []
     for k in components:
-        mixture = first_components(largest, k)
+        mixture = largest.components(np.arange(k))
         expected = log_likelihood(mixture, rows)
         shared = median(_timed(log_likelihood, mixture, rows)[0] for _ in range(N_CALLS))
         result: dict[str, Any] = {"components": k, "shared_seconds": shared}
@@ -65,24 +65,26 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
                 f"{form}_difference": error,
             }
         results.append(result)
-    return {"edges": circuit.n_edges, "rows": len(rows), "times": results}
+    return {"edges": circuit.size, "rows": len(rows), "times": results}
 
 
-def random_mixture(circuit: BitCircuit, k: int, seed: int) -> BitMixture:
+def random_mixture(circuit: Circuit, k: int, seed: int) -> Circuit:
     """Components with parameters around those of the circuit."""
     rng = np.random.default_rng(seed)
-    noise = np.exp(SPREAD * rng.standard_normal((circuit.n_edges, k)))
-    theta = circuit.theta[:, np.newaxis] * noise
-    first = circuit.node_edges[2 * circuit.n_vars : -1]
-    theta /= np.add.reduceat(theta, first)[circuit.edge_parent - 2 * circuit.n_vars]
-    return BitMixture(circuit, np.log(theta), np.log(rng.dirichlet(np.full(k, 10.0))))
 
+    def noisy(logs: FloatArray) -> FloatArray:
+        return np.asarray(logs + SPREAD * rng.standard_normal((len(logs), k)))
 
-def first_components(mixture: BitMixture, k: int) -> BitMixture:
-    """The mixture of the first `k` components."""
-    log_weight = mixture.log_weight[:k] - logsumexp(mixture.log_weight[:k])
-    log_theta = np.ascontiguousarray(mixture.edge_log_theta[:, :k])
-    return BitMixture(mixture.structure, log_theta, log_weight)
+    weights = np.log(rng.dirichlet(np.full(k, 10.0)))
+    made = replace(
+        circuit,
+        edge_log_theta=noisy(circuit.edge_log_theta),
+        leaf_log_p=noisy(circuit.leaf_log_p),
+        log_weight=weights,
+    )
+    found, _ = normalized(made)
+    assert found is not None
+    return replace(found, log_weight=weights)
 
 
 def _time_classical(

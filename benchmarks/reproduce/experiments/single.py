@@ -24,6 +24,7 @@ from reproduce.tasks import Settings
 from strudel._types import FloatArray
 from strudel.data.bits import pack_columns
 from strudel.data.datasets import Dataset
+from strudel.learning.bits.fold import folded
 from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import Grown, grow
 from strudel.queries.likelihood import log_likelihood
@@ -43,7 +44,7 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
         with stopwatch() as watch:
             grown = grow(train, valid, search=search, rng=settings.seed)
             circuit, history = grown.best()
-        log_p[kind] = log_likelihood(circuit, data.test)
+        log_p[kind] = log_likelihood(folded(circuit), data.test)
         n_operations = len(history) - 1
         results[kind] = {
             "train": history.train[history.best],

@@ -12,13 +12,13 @@ def figure_1(results: Results) -> Section:
     found = results.by_dataset("figure_1")
     pictures, numbers = [], []
     for result in found.values():
-        from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
+        from strudel.circuits.compile import figure_1_chow_liu_tree, figure_1_circuit
         from strudel.plotting.canvas import new_figure
         from strudel.plotting.circuits import plot_circuit
         from strudel.plotting.trees import plot_chow_liu_tree, plot_vtree
 
         circuit = figure_1_circuit()
-        names = circuit.feature_names
+        names = circuit.columns.names
         figure = new_figure(12.0, 4.6)
         grid = figure.add_gridspec(1, 3, width_ratios=[1.0, 1.0, 3.2])
         tree, vtree, drawing = (figure.add_subplot(grid[0, place]) for place in range(3))

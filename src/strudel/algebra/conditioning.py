@@ -17,7 +17,6 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.products import MAX_PAIRS, product
 from strudel.circuits.reweigh import given_row, normalized
 from strudel.errors import NoValueError
-from strudel.learning.bits.circuit import BitCircuit
 from strudel.logic.terms import is_formula
 from strudel.queries.given import ask, circuit_of
 
@@ -82,14 +81,14 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     if found is not None:
         return found if normalize else replace(found, log_total=log_p)
     if normalize:
-        is_event = is_formula(given) or isinstance(given, BitCircuit | Circuit)
+        is_event = is_formula(given) or isinstance(given, Circuit)
         raise ValueError(IF_EVENT_ZERO if is_event else IF_ZERO)
     return circuit_of(p).nothing()
 
 
 def _given(p: Any, given: Any, max_pairs: int) -> tuple[Circuit | None, float]:
     """The circuit given what is known, None if that cannot be; and the log of its probability."""
-    if isinstance(given, BitCircuit | Circuit):
+    if isinstance(given, Circuit):
         circuit, event = two_circuits(p, given, "condition")
         return normalized(product(circuit, _checked(event), max_pairs, "condition"))
     asked = ask(p, given, max_pairs=max_pairs)

@@ -5,7 +5,7 @@ Out: a circuit on its vtree that is 1 where the event holds (`event_circuit`); t
      event (`given_event`), and the log of its probability.
 
 An event tells classes of values of a column apart; bits that count the classes are variables of
-0/1, for which the event is compiled to an SDD (`logic`). Folded, its leaves are tables of 0 and 1
+0/1, for which the event is compiled to an SDD (`logic`). Joined, its leaves are tables of 0 and 1
 over the classes, and so over the cells. Without the compiler, an event of a few cases that exclude
 each other is a sum over these.
 """
@@ -19,14 +19,12 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.finer import with_edges
+from strudel.circuits.other_columns import Patterns, joined, with_edges
 from strudel.circuits.products import MAX_PAIRS, product
 from strudel.circuits.reweigh import normalized
 from strudel.errors import MissingDependencyError
-from strudel.learning.bits.fold import Patterns, fold
 from strudel.logic.column_classes import Classes, cases_of, classes_of, column_leaves, region_of
-from strudel.logic.event_compiler import compile_event
-from strudel.logic.event_compiler import event_circuit as circuit_of_sdd
+from strudel.logic.event_compiler import circuit_of_sdd, compile_event
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, children_first, with_leaves
 from strudel.tables.column import Column
 from strudel.tables.density import EVERYWHERE, Region
@@ -102,8 +100,7 @@ def event_circuit(circuit: Circuit, event: Event) -> Circuit | None:
         classes = _every_value(columns)
     labels = [tuple(map(str, range(len(own.bits)))) for own in patterns]
     over = Columns(tuple(Column(f"c{i}", "category", own, own) for i, own in enumerate(labels)))
-    made = fold(found, found.edge_log_theta[:, np.newaxis], np.zeros(1), over, patterns)
-    return _over_cells(made, columns, classes)
+    return _over_cells(joined(found, over, patterns), columns, classes)
 
 
 def _circuit_of_cases(

@@ -15,7 +15,7 @@ import numpy as np
 
 from strudel._names import names_of, quote
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.finer import with_edges
+from strudel.circuits.other_columns import with_edges
 from strudel.circuits.properties import why_not_deterministic
 from strudel.errors import CircuitPropertyError
 from strudel.queries.given import circuit_of

@@ -1,8 +1,7 @@
-"""A tree and a vtree -> `BitCircuit`, its properties and the passes over it; mixtures of circuits.
+"""Circuits over the columns of a table: how they are made, their properties, walks and flows.
 
-Reading order: `circuit`, `builder`, `compile`, `examples`, `properties` (with `scopes`,
-`determinism` and `overlap_search`), `flows`, `evaluate`; then `mixture` and
-`predictor`.
+Reading order: `circuit`, `builder`, `compile` (with Figure 1), `properties`, `walks` with `passes`,
+`flows`, `reweigh`, `products`, `other_columns`, `predictor`; `sum_product_graph` is for files.
 """
 
 from strudel._lazy import attach

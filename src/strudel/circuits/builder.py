@@ -2,25 +2,40 @@
 
 In:  a vtree, then `add_sum` calls, children first.
 Out: `build()` sorts, drops what the root does not reach, and freezes.
+
+Nodes at the leaves of the vtree are literals, one per value of a variable, and sums of literals:
+what the circuit has as the cells of its leaves.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from strudel._types import NONE, FloatArray, IntArray
-from strudel.circuits.circuit import starts
-from strudel.learning.bits.circuit import BitCircuit
+from strudel._names import names_of
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.circuit import Circuit, starts
+from strudel.circuits.reweigh import adding_up
+from strudel.tables.column import Column
+from strudel.tables.schema import Columns, bit_columns
 from strudel.trees.vtree import Vtree
 
 Edge: TypeAlias = tuple[int, int, float]  # left child, right child, log of the parameter
 
 
 class CircuitBuilder:
-    """Collects sum nodes over a vtree.
+    """Collects nodes over a vtree whose variables are columns of 0 and 1, or of a few values.
+
+    Parameters
+    ----------
+    vtree : Vtree
+    feature_names : sequence of str, optional
+        The names of the columns; x0, x1, ... by default.
+    n_values : sequence of int, optional
+        How many values each variable has; two by default.
 
     Examples
     --------
@@ -31,16 +46,25 @@ class CircuitBuilder:
     >>> one, zero = builder.literal(0, 1), builder.literal(0, 0)
     >>> root = builder.add_sum([(one, often, 0.3), (zero, rarely, 0.7)])
     >>> builder.build(root)
-    BitCircuit(n_vars=2, n_nodes=7, n_edges=6)
+    Circuit(n_components=1, n_columns=2, n_nodes=5, n_edges=2)
     """
 
-    def __init__(self, vtree: Vtree, feature_names: Sequence[str] | None = None) -> None:
-        self.vtree = vtree
-        if feature_names is not None and not isinstance(feature_names, tuple):
-            feature_names = tuple(feature_names)
-        self.feature_names = feature_names
-        self.node_vtree: list[int] = np.repeat(vtree.var_leaf, 2).tolist()
+    def __init__(
+        self,
+        vtree: Vtree,
+        feature_names: Sequence[str] | None = None,
+        n_values: Sequence[int] | None = None,
+    ) -> None:
+        self.vtree, self.feature_names = vtree, feature_names
+        self.n_values = [2] * vtree.n_vars if n_values is None else list(n_values)
+        self.first_literal: list[int] = [0, *itertools.accumulate(self.n_values)]
+        self.node_vtree: list[int] = np.repeat(vtree.var_leaf, self.n_values).tolist()
         self.edges: list[tuple[int, int, int, float]] = []  # parent, left, right, log theta
+        self.vtree_left: list[int] = vtree.node_left.tolist()
+        self.vtree_right: list[int] = vtree.node_right.tolist()
+        self.vtree_parent: list[int] = vtree.node_parent.tolist()
+        self._lifted: dict[tuple[int, int], int] = {}
+        self._trues: dict[int, int] = {}
 
     @property
     def n_nodes(self) -> int:
@@ -49,12 +73,12 @@ class CircuitBuilder:
 
     def literal(self, var: int, value: int) -> int:
         """The node that is 1 exactly when `X_var == value`."""
-        if not 0 <= var < self.vtree.n_vars or value not in (0, 1):
+        if not 0 <= var < self.vtree.n_vars or not 0 <= value < self.n_values[var]:
             raise ValueError(
-                f"literal needs a variable in 0..{self.vtree.n_vars - 1} and a value 0 or 1, "
-                f"but got variable {var} and value {value}."
+                f"literal needs a variable in 0..{self.vtree.n_vars - 1} and one of its values, "
+                f"such as 0 or 1, but got variable {var} and value {value}."
             )
-        return 2 * var + int(value)
+        return self.first_literal[var] + int(value)
 
     def add_leaf_sum(self, var: int, theta: float) -> int:
         """Add the Bernoulli sum with `P(X_var = 1) = theta`."""
@@ -84,7 +108,7 @@ class CircuitBuilder:
                 raise ValueError(f"theta must be zero or more, but is {theta}.")
             sides.add((self.node_vtree[left], self.node_vtree[right]))
         left_vtree, right_vtree = min(sides)
-        parent = int(self.vtree.node_parent[left_vtree])
+        parent = self.vtree_parent[left_vtree]
         if len(sides) > 1:
             raise ValueError(
                 "All products of a sum must be normalised for one vtree node, but their children "
@@ -92,8 +116,8 @@ class CircuitBuilder:
             )
         if (
             parent == NONE
-            or self.vtree.node_left[parent] != left_vtree
-            or self.vtree.node_right[parent] != right_vtree
+            or self.vtree_left[parent] != left_vtree
+            or self.vtree_right[parent] != right_vtree
         ):
             raise ValueError(
                 f"No vtree node has left child {left_vtree} and right child {right_vtree}: the "
@@ -114,23 +138,86 @@ class CircuitBuilder:
         self.edges += [(node, *edge) for edge in edges]
         return node
 
-    def build(self, root: int | None = None) -> BitCircuit:
+    def true(self, v: int) -> int:
+        """A node at vtree node `v` that every row satisfies."""
+        pending = [v]
+        while pending:
+            u = pending[-1]
+            left, right = self.vtree_left[u], self.vtree_right[u]
+            missing = [w for w in (left, right) if w != NONE and w not in self._trues]
+            if u not in self._trues and missing:
+                pending += missing
+                continue
+            pending.pop()
+            if u in self._trues:
+                continue
+            if left == NONE:
+                var = int(self.vtree.node_var[u])
+                literals = range(self.first_literal[var], self.first_literal[var + 1])
+                edges: list[Edge] = [(literal, NONE, 0.0) for literal in literals]
+            else:
+                edges = [(self._trues[left], self._trues[right], 0.0)]
+            self._trues[u] = self.add_at(u, edges)
+        return self._trues[v]
+
+    def lift(self, node: int, to: int) -> int:
+        """The same node for a vtree node above its own, with true nodes beside it."""
+        v = self.node_vtree[node]
+        while v != to:
+            up = self.vtree_parent[v]
+            if (node, up) not in self._lifted:
+                left, right = self.vtree_left[up], self.vtree_right[up]
+                pair = (node, self.true(right)) if v == left else (self.true(left), node)
+                self._lifted[node, up] = self.add_at(up, [(*pair, 0.0)])
+            node, v = self._lifted[node, up], up
+        return node
+
+    def edge_arrays(self) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+        """The parent, the left and the right child, and the log-parameter of every edge."""
+        columns: Any = zip(*self.edges, strict=True) if self.edges else [[]] * 4
+        *ends, log_theta = columns
+        parent, left, right = (np.array(own, dtype=np.int32) for own in ends)
+        return parent, left, right, np.array(log_theta, dtype=np.float64)
+
+    def build(self, root: int | None = None) -> Circuit:
         """Freeze what `root` (the last node by default) reaches."""
-        columns = zip(*self.edges, strict=True) if self.edges else [[]] * 4
-        parent, left, right, log_theta = map(np.array, columns)
+        return adding_up(self.as_they_are(root))
+
+    def as_they_are(self, root: int | None = None) -> Circuit:
+        """The same with parameters as they were given, whatever they add up to."""
+        parent, left, right, log_theta = self.edge_arrays()
         return assemble(
+            columns_of_values(self.n_values, self.feature_names),
             self.vtree,
             np.array(self.node_vtree, dtype=np.int32),
-            parent.astype(np.int32),
-            left.astype(np.int32),
-            right.astype(np.int32),
-            log_theta.astype(np.float64),
-            root=self.n_nodes - 1 if root is None else root,
-            feature_names=self.feature_names,
+            parent,
+            left,
+            right,
+            log_theta[:, np.newaxis],
+            self.n_nodes - 1 if root is None else root,
         )
 
 
+def columns_of_values(n_values: Sequence[int], names: Sequence[str] | None = None) -> Columns:
+    """Columns of 0 and 1, and categories 0, 1, 2, ... where there are more values."""
+    made = bit_columns(names_of(len(n_values), names), "pandas")
+    columns = list(made)
+    for place, n in enumerate(n_values):
+        if n > 2:
+            labels = tuple(map(str, range(n)))
+            columns[place] = Column(
+                made.names[place],
+                "category",
+                labels,
+                tuple(range(n)),
+                counts=(0,) * n,
+                dtype="integer",
+            )
+    return Columns(tuple(columns), made.container)
+
+
 def assemble(
+    columns: Columns,
     vtree: Vtree,
     node_vtree: IntArray,
     edge_parent: IntArray,
@@ -138,42 +225,57 @@ def assemble(
     edge_right: IntArray,
     edge_log_theta: FloatArray,
     root: int,
-    feature_names: tuple[str, ...] | None = None,
-) -> BitCircuit:
-    """Make a `BitCircuit` of the nodes that `root` reaches, given edges in any order of parents.
+    log_weight: FloatArray | None = None,
+) -> Circuit:
+    """The circuit below a node at the root of the vtree, given edges in any order of parents.
 
-    Edges of one parent keep their order. Nodes are sorted by vtree node and number, which puts
-    children first because vtree children come before their parents.
+    The first nodes are the literals of the columns, one per cell. All nodes at a vtree leaf become
+    leaves, and all edges there their tables. Edges of one parent keep their order.
     """
-    n_literals = 2 * vtree.n_vars
-    is_fixed_variable = vtree.n_vars == 1 and root == 1  # the one literal that can be a root
-    if not 0 <= root < len(node_vtree) or (root < n_literals and not is_fixed_variable):
-        raise ValueError(f"The root must be a sum node that was added, but is node {root}.")
+    if not 0 <= root < len(node_vtree) or node_vtree[root] != vtree.root:
+        raise ValueError(
+            f"The root must be a node at the root of the vtree that was added, but is node {root}."
+        )
+    is_leaf = vtree.node_var[node_vtree] != NONE
     reached = np.zeros(len(node_vtree), dtype=bool)
-    reached[:n_literals] = True
     reached[root] = True
-    by_vtree = np.argsort(node_vtree[edge_parent], kind="stable")[::-1]
+    of_sums = np.flatnonzero(~is_leaf[edge_parent])
+    by_vtree = of_sums[np.argsort(node_vtree[edge_parent[of_sums]], kind="stable")[::-1]]
     first = np.flatnonzero(np.diff(node_vtree[edge_parent[by_vtree]], prepend=-1))
-    groups = np.split(by_vtree, first[1:]) if len(by_vtree) else []
-    for group in groups:  # from the root's vtree node down
+    for group in np.split(by_vtree, first[1:]) if len(by_vtree) else []:  # from the root down
         active = group[reached[edge_parent[group]]]
-        reached[edge_left[active]] = True
-        reached[edge_right[active][edge_right[active] != NONE]] = True
-    sums = np.flatnonzero(reached[n_literals:]) + n_literals
+        reached[edge_left[active]] = reached[edge_right[active]] = True
+    leaves, sums = (np.flatnonzero(reached & own) for own in (is_leaf, ~is_leaf))
+    leaf_column = vtree.node_var[node_vtree[leaves]]
+    by_column = np.argsort(leaf_column, kind="stable")
+    leaves, leaf_column = leaves[by_column], leaf_column[by_column]
     sums = sums[np.argsort(node_vtree[sums], kind="stable")]
-    sums = np.append(sums[sums != root], root) if root >= n_literals else sums
-    number = np.full(len(node_vtree) + 1, NONE, dtype=np.int32)  # number[NONE] stays NONE
-    number[:n_literals] = np.arange(n_literals)
-    number[sums] = np.arange(n_literals, n_literals + len(sums))
+    number = np.full(len(node_vtree), NONE, dtype=np.int32)
+    number[leaves] = np.arange(len(leaves))
+    number[sums] = len(leaves) + np.arange(len(sums))
 
-    kept = np.flatnonzero(reached[edge_parent])
+    first_literal = np.concatenate([[0], np.cumsum(columns.n_cells)])
+    first_cell = np.concatenate([[0], np.cumsum(columns.n_cells[leaf_column])])
+    log_p = np.full((first_cell[-1], edge_log_theta.shape[1]), -np.inf)
+    is_literal = leaves < first_literal[-1]
+    cell = leaves - first_literal[leaf_column]
+    log_p[first_cell[:-1][is_literal] + cell[is_literal]] = 0.0
+    here = np.flatnonzero(is_leaf[edge_parent] & reached[edge_parent])
+    leaf = number[edge_parent[here]]
+    cells: AnyArray = first_cell[leaf] + edge_left[here] - first_literal[leaf_column[leaf]]
+    np.logaddexp.at(log_p, cells, edge_log_theta[here])
+
+    kept = of_sums[reached[edge_parent[of_sums]]]
     kept = kept[np.argsort(number[edge_parent[kept]], kind="stable")]
-    return BitCircuit(
-        vtree=vtree,
-        node_vtree=np.concatenate([node_vtree[:n_literals], node_vtree[sums]]),
-        node_edges=starts(number[edge_parent[kept]], n_literals + len(sums)),
+    return Circuit(
+        columns,
+        vtree,
+        leaf_column=leaf_column,
+        leaf_log_p=log_p,
+        sum_vtree=node_vtree[sums],
+        sum_edges=starts(number[edge_parent[kept]] - len(leaves), len(sums)),
         edge_left=number[edge_left[kept]],
         edge_right=number[edge_right[kept]],
-        edge_log_theta=np.array(edge_log_theta[kept], dtype=np.float64),
-        feature_names=feature_names,
+        edge_log_theta=edge_log_theta[kept],
+        log_weight=np.zeros(1) if log_weight is None else log_weight,
     )

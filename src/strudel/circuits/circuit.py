@@ -8,6 +8,7 @@ its mixture on one structure, whose root chooses among them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -167,6 +168,11 @@ class Circuit(Shown):
     def with_columns(self, columns: Columns) -> Circuit:
         """The same circuit over columns that have as many cells."""
         return replace(self, columns=columns)
+
+    def with_names(self, names: Sequence[str]) -> Circuit:
+        """The same circuit with other names of its columns."""
+        columns = [replace(own, name=name) for own, name in zip(self.columns, names, strict=True)]
+        return self.with_columns(replace(self.columns, columns=tuple(columns)))
 
     def from_torch(self, module: Any) -> Circuit:
         """The circuit with the parameters of a module that `to_torch` made of it."""

@@ -1,18 +1,12 @@
 """The first circuit: a compiled Chow-Liu tree, or all variables independent.
 
-In:  a `ChowLiuTree` and a `Vtree` that fits it; or a vtree and one probability per variable; or a
-     `ColumnTree` and a vtree in which the variables of a column form a subtree.
-Out: a `BitCircuit` of size linear in the number of variables.
-
-Of columns, a code is a conjunction of literals below its column's vtree node; codes share what they
-agree on, and impossible ones have no way through. For every value of its parent a column has one
-sum with an edge per code. So a column of k values that hangs on one of m has m k edges, besides the
-about k log k of its codes.
+In:  a `ChowLiuTree` and a `Vtree` that fits it; or a vtree and one probability per variable.
+Out: a `Circuit` over columns of 0 and 1, of size linear in their number; that of Figure 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,13 +14,15 @@ from numpy.typing import ArrayLike
 
 from strudel._types import NONE, IntArray
 from strudel.circuits.builder import CircuitBuilder
-from strudel.learning.bits.circuit import BitCircuit
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.properties import made_deterministic
 from strudel.trees.chow_liu import ChowLiuTree
-from strudel.trees.column_tree import ColumnTree, column_tops
-from strudel.trees.vtree import Vtree
+from strudel.trees.vtree import Vtree, vtree_from_chow_liu
 
 
-def compile_chow_liu(tree: ChowLiuTree, vtree: Vtree) -> BitCircuit:
+def compile_chow_liu(
+    tree: ChowLiuTree, vtree: Vtree, feature_names: Sequence[str] | None = None
+) -> Circuit:
     """Compile a tree for a vtree that has room for it, such as the one made from it.
 
     Each vtree node gets one sum per value of a single variable: of one of its own, as long as that
@@ -40,21 +36,31 @@ def compile_chow_liu(tree: ChowLiuTree, vtree: Vtree) -> BitCircuit:
     vtree : Vtree
         Made by `vtree_from_chow_liu(tree)`; or the one for which `learn_tree_for_vtree` made the
         tree.
+    feature_names : sequence of str, optional
+        The names of the columns; x0, x1, ... by default.
 
     Returns
     -------
     Circuit
+        Deterministic.
 
     Examples
     --------
     >>> from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
     >>> tree = learn_chow_liu_tree([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]])
     >>> compile_chow_liu(tree, vtree_from_chow_liu(tree))
-    BitCircuit(n_vars=3, n_nodes=13, n_edges=12)
+    Circuit(n_components=1, n_columns=3, n_nodes=9, n_edges=4)
     """
+    return made_deterministic(chow_liu_nodes(tree, vtree, feature_names).build())
+
+
+def chow_liu_nodes(
+    tree: ChowLiuTree, vtree: Vtree, feature_names: Sequence[str] | None = None
+) -> CircuitBuilder:
+    """The nodes of a compiled tree, of which the last one is the root."""
     if tree.n_vars != vtree.n_vars:
         raise ValueError(f"The tree has {tree.n_vars} variables, but the vtree has {vtree.n_vars}.")
-    builder = CircuitBuilder(vtree)
+    builder = CircuitBuilder(vtree, feature_names)
     n_children = np.bincount(tree.var_parent[tree.var_parent != NONE], minlength=tree.n_vars)
 
     def given(var: int) -> list[tuple[float, float]]:
@@ -75,7 +81,7 @@ def compile_chow_liu(tree: ChowLiuTree, vtree: Vtree) -> BitCircuit:
         else:
             nodes = tuple(builder.add_leaf_sum(var, one) for one, _ in given(var))
             parts.append(Part.of(nodes, var, tree.var_parent))
-    return builder.build(parts[-1].nodes[0]).made_deterministic()
+    return builder
 
 
 class Part(NamedTuple):
@@ -140,7 +146,7 @@ def _does_not_fit(left: Part, right: Part) -> ValueError:
     )
 
 
-def compile_factorized(vtree: Vtree, probabilities: ArrayLike | None = None) -> BitCircuit:
+def compile_factorized(vtree: Vtree, probabilities: ArrayLike | None = None) -> Circuit:
     """All variables independent: a Bernoulli at every leaf, products without a choice above.
 
     `probabilities` holds P(X = 1) per variable and is 1/2 by default.
@@ -149,8 +155,13 @@ def compile_factorized(vtree: Vtree, probabilities: ArrayLike | None = None) -> 
     --------
     >>> from strudel.trees import balanced_vtree
     >>> compile_factorized(balanced_vtree(4))
-    BitCircuit(n_vars=4, n_nodes=15, n_edges=11)
+    Circuit(n_components=1, n_columns=4, n_nodes=7, n_edges=3)
     """
+    return made_deterministic(factorized_nodes(vtree, probabilities).build())
+
+
+def factorized_nodes(vtree: Vtree, probabilities: ArrayLike | None = None) -> CircuitBuilder:
+    """The nodes of independent variables, of which the last one is the root."""
     theta = (
         np.full(vtree.n_vars, 0.5)
         if probabilities is None
@@ -168,78 +179,25 @@ def compile_factorized(vtree: Vtree, probabilities: ArrayLike | None = None) -> 
             nodes.append(
                 builder.add_sum([(nodes[vtree.node_left[v]], nodes[vtree.node_right[v]], 1.0)])
             )
-    return builder.build(nodes[-1])
+    return builder
 
 
-def compile_column_tree(tree: ColumnTree, vtree: Vtree) -> BitCircuit:
-    """Compile a tree over columns for the vtree it was learned with."""
-    columns, parents, tables = tree.columns, tree.column_parent, tree.column_table
-    column_at = {v: c for c, v in enumerate(column_tops(vtree, columns).tolist())}
-    n_children = np.bincount(parents[parents != NONE], minlength=len(columns))
-    builder = CircuitBuilder(vtree)
-    codes = Codewords(builder)
+def figure_1_circuit() -> Circuit:
+    """The circuit of Figure 1 of the paper, compiled from its Chow-Liu tree `X4 -> X3 -> {X1, X2}`.
 
-    def given(c: int) -> list[list[float]]:
-        lines: list[list[float]] = tables[c].tolist()
-        return lines
-
-    parts: dict[int, Part] = {}
-    for v in range(vtree.n_nodes):
-        left, right = int(vtree.node_left[v]), int(vtree.node_right[v])
-        if v in column_at:
-            c = column_at[v]
-            words = [dict(enumerate(w, columns[c].start)) for w in columns[c].codewords.tolist()]
-            if n_children[c]:
-                nodes = tuple(codes.conjunction(v, word) for word in words)
-            else:
-                nodes = codes.sums(v, words, given(c))
-            parts[v] = Part.of(nodes, c, parents, int(n_children[c]))
-        elif left in parts:  # else v is inside a column
-            parts[v] = join(builder, parts.pop(left), parts.pop(right), parents, given)
-    root = parts[vtree.root].nodes[0]
-    if root < 2 * vtree.n_vars:  # of one variable with one value
-        root = builder.add_at(vtree.root, [(root, NONE, 0.0)])
-    return builder.build(root)
+    Examples
+    --------
+    >>> from strudel import log_likelihood
+    >>> np.exp(log_likelihood(figure_1_circuit(), [[1, 0, 1, 0]])).round(4)
+    array([0.0192])
+    """
+    tree = figure_1_chow_liu_tree()
+    return compile_chow_liu(tree, vtree_from_chow_liu(tree), ("X1", "X2", "X3", "X4"))
 
 
-class Codewords:
-    """The nodes of codewords, each made once."""
-
-    def __init__(self, builder: CircuitBuilder) -> None:
-        self.builder = builder
-        self.made: dict[tuple[int, tuple[int, ...]], int] = {}
-
-    def conjunction(self, v: int, word: dict[int, int]) -> int:
-        """The node that is 1 exactly where the variables below v are as in `word`."""
-        vtree = self.builder.vtree
-        if vtree.node_var[v] != NONE:
-            var = int(vtree.node_var[v])
-            return self.builder.literal(var, word[var])
-        key = v, tuple(word[var] for var in vtree.scope(v))
-        if key not in self.made:
-            self.made[key] = self.builder.add_sum([(*self.sides(v, word), 1.0)])
-        return self.made[key]
-
-    def sums(
-        self, v: int, words: list[dict[int, int]], lines: list[list[float]]
-    ) -> tuple[int, ...]:
-        """For every line of probabilities, the sum of all codes."""
-        if len(words) == 1:
-            return (self.conjunction(v, words[0]),) * len(lines)
-        var = int(self.builder.vtree.node_var[v])
-        if var != NONE:
-            one = next(i for i, word in enumerate(words) if word[var] == 1)
-            return tuple(self.builder.add_leaf_sum(var, line[one]) for line in lines)
-        sides = [self.sides(v, word) for word in words]
-        return tuple(
-            self.builder.add_sum([(*pair, p) for pair, p in zip(sides, line, strict=True)])
-            for line in lines
-        )
-
-    def sides(self, v: int, word: dict[int, int]) -> tuple[int, int]:
-        """The nodes of a codeword below the two children of `v`."""
-        vtree = self.builder.vtree
-        return (
-            self.conjunction(int(vtree.node_left[v]), word),
-            self.conjunction(int(vtree.node_right[v]), word),
-        )
+def figure_1_chow_liu_tree() -> ChowLiuTree:
+    """The Chow-Liu tree of Figure 1; variables count from zero here."""
+    return ChowLiuTree(
+        var_parent=np.array([2, 2, 3, NONE], dtype=np.int32),
+        var_theta=np.array([[0.7, 0.4], [0.5, 0.9], [0.8, 0.3], [0.4, 0.4]]),
+    )

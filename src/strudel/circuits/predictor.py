@@ -33,8 +33,7 @@ class PredictorCircuit:
     Examples
     --------
     >>> from strudel.circuits import figure_1_circuit
-    >>> from strudel.learning.bits.fold import folded
-    >>> structure = even_structure(folded(figure_1_circuit()))
+    >>> structure = even_structure(figure_1_circuit())
     >>> predictor = PredictorCircuit(
     ...     structure=structure,
     ...     cell_weight=np.tile([[0.0], [1.0]], (structure.n_leaves, 1)),

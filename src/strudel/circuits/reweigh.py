@@ -11,13 +11,14 @@ from dataclasses import replace
 import numpy as np
 
 from strudel._numba import kernel
-from strudel._types import AnyArray, FloatArray, IntArray
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit, Edges
-from strudel.circuits.normalization import normalize_edges
 from strudel.circuits.properties import as_deterministic_as
 from strudel.circuits.walks import log_sums
 from strudel.tables.evidence import Evidence
 from strudel.tables.schema import Columns
+
+ROUNDING = 1e-9  # of what sums add up to
 
 
 def given_row(circuit: Circuit, evidence: Evidence, row: int = 0) -> tuple[Circuit | None, float]:
@@ -55,6 +56,25 @@ def normalized(circuit: Circuit) -> tuple[Circuit | None, float]:
     return _normalized(circuit, circuit.columns, circuit.leaf_log_p)
 
 
+def adding_up(circuit: Circuit) -> Circuit:
+    """Itself if leaves and sums add up to one, else normalised; `log_total` keeps the total."""
+    if adds_up(circuit):
+        return circuit
+    found, log_total = normalized(circuit)
+    return circuit.nothing() if found is None else replace(found, log_total=log_total)
+
+
+def adds_up(circuit: Circuit) -> bool:
+    """Whether leaves and sums add up to one, but for the rounding of floats."""
+    runs = (circuit.leaf_log_p, circuit.leaf_first), (circuit.edge_log_theta, circuit.sum_edges)
+    with np.errstate(over="ignore"):
+        return all(
+            bool(np.all(np.abs(np.add.reduceat(np.exp(own), first[:-1], axis=0) - 1.0) <= ROUNDING))
+            for own, first in runs
+            if len(own)
+        )
+
+
 def _normalized(
     circuit: Circuit, columns: Columns, cell_logs: FloatArray
 ) -> tuple[Circuit | None, float]:
@@ -82,6 +102,57 @@ def _normalized(
         log_total=0.0,
     )
     return as_deterministic_as(pruned(made), circuit), log_p + circuit.log_total
+
+
+@kernel
+def normalize_edges(
+    edges: Edges, n_leaves: int, log_theta: FloatArray, log_total: FloatArray
+) -> None:
+    """Turn `log_theta` into parameters, children first, and fill `log_total` of the sums."""
+    node_edges, edge_left, edge_right = edges
+    k = log_theta.shape[1]
+    largest, total = np.empty(k), np.empty(k)
+    for n in range(n_leaves, len(log_total)):
+        largest[:] = -np.inf
+        for e in range(node_edges[n], node_edges[n + 1]):
+            for c in range(k):
+                value = log_theta[e, c] + log_total[edge_left[e], c]
+                if edge_right[e] != NONE:
+                    value += log_total[edge_right[e], c]
+                log_theta[e, c] = value
+                largest[c] = max(largest[c], value)
+        total[:] = 0.0
+        for e in range(node_edges[n], node_edges[n + 1]):
+            for c in range(k):
+                if log_theta[e, c] > -np.inf:
+                    total[c] += np.exp(log_theta[e, c] - largest[c])
+        for c in range(k):
+            total[c] = np.log(total[c]) if largest[c] > -np.inf else 0.0
+            log_total[n, c] = largest[c] + total[c]
+        # Not less log_total, which has few digits after the point where it is far from zero.
+        for e in range(node_edges[n], node_edges[n + 1]):
+            for c in range(k):
+                if log_theta[e, c] > -np.inf:
+                    log_theta[e, c] = log_theta[e, c] - largest[c] - total[c]
+
+
+def normalized_columns(
+    edges: Edges,
+    edge_log_weight: FloatArray,
+    n_vars: int,
+    literal_log_weight: FloatArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Log-parameters `(n_edges, k)` that add up to one, and the logs of the totals `(k,)`.
+
+    With weights of the literals, `(2 * n_vars, k)`, a row counts as much as the product of those
+    that it satisfies.
+    """
+    log_total = np.zeros((len(edges.node_edges) - 1, edge_log_weight.shape[1]))
+    if literal_log_weight is not None:
+        log_total[: 2 * n_vars] = literal_log_weight
+    log_theta = np.array(edge_log_weight, order="C")
+    normalize_edges(edges, 2 * n_vars, log_theta, log_total)
+    return log_theta, log_total[-1].copy()
 
 
 def log_shares(logs: FloatArray, totals: FloatArray) -> FloatArray:

@@ -138,7 +138,7 @@ def edge_values(
 ) -> FloatArray:
     """The log-values of the edges of all sums at a vtree node."""
     edges, _ = edges_at(circuit, v)
-    left, right = made_once(circuit, "_children_at", _children_at)[v]
+    left, right = children_at(circuit, v)
     l, r = int(circuit.vtree.node_left[v]), int(circuit.vtree.node_right[v])
     terms = values[l][left] + values[r][right]
     own = circuit.edge_log_theta[edges][:, np.newaxis] if log_theta is None else log_theta[edges]
@@ -160,8 +160,13 @@ def _edges_at(circuit: Circuit) -> list[tuple[slice, IntArray]]:
     return found
 
 
+def children_at(circuit: Circuit, v: int) -> tuple[IntArray, IntArray]:
+    """The children of the edges at a vtree node, numbered from the first at theirs."""
+    found: tuple[IntArray, IntArray] = made_once(circuit, "_children_at", _children_at)[v]
+    return found
+
+
 def _children_at(circuit: Circuit) -> list[tuple[IntArray, IntArray]]:
-    """The children of the edges at every vtree node, numbered from the first at theirs."""
     first = [first_node(circuit, v) for v in range(circuit.vtree.n_nodes)]
     sides = circuit.vtree.node_left.tolist(), circuit.vtree.node_right.tolist()
     found = []
@@ -199,8 +204,8 @@ def down(circuit: Circuit, values: list[FloatArray]) -> list[FloatArray]:
         edges, _ = edges_at(circuit, v)
         owner = circuit.edge_sum[edges] - circuit.vtree_sums[v]
         through = edge_shares(circuit, v, values) * flows[v][owner]
-        children = made_once(circuit, "_children_at", _children_at)[v]
-        for child, side in zip(children, (vtree.node_left, vtree.node_right), strict=True):
+        sides = vtree.node_left, vtree.node_right
+        for child, side in zip(children_at(circuit, v), sides, strict=True):
             np.add.at(flows[int(side[v])], child, through)
     return flows
 

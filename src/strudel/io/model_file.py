@@ -20,7 +20,6 @@ from strudel._version import __version__
 from strudel.errors import ChangedFileError, FileFormatError
 from strudel.io.archive import Archive, expect, write_archive
 from strudel.io.states import (
-    BITS,
     ESTIMATORS,
     MODELS,
     PREDICTORS,
@@ -59,11 +58,10 @@ def save(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(figure_1_circuit(), f"{folder}/figure_1.strudel")
     ...     load(f"{folder}/figure_1.strudel")
-    BitCircuit(n_vars=4, ...)
+    Circuit(n_components=1, n_columns=4, ...)
     """
     kind = type(model).__name__
-    places = ESTIMATORS | MODELS | {name: BITS[name] for name in ("BitCircuit", "BitMixture")}
-    if places.get(kind) != type(model).__module__:
+    if (ESTIMATORS | MODELS).get(kind) != type(model).__module__:
         raise TypeError(
             f"save takes a circuit, a tree, an event, a predictor or a fitted "
             f"{' or '.join(ESTIMATORS)}, but got {kind}."

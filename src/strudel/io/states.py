@@ -48,17 +48,14 @@ MODELS = {
     "Sdd": "strudel.logic.sdd",
 }
 OPTIONS = "strudel.learning.options"
-BITS = {  # what estimators hold until they hold circuits over columns
-    "BitCircuit": "strudel.learning.bits.circuit",
-    "BitMixture": "strudel.learning.bits.mixture",
-    "CodedNames": "strudel.tables.table_code",
+CODES = {  # of encoders
     "TableCode": "strudel.tables.table_code",
     "CodedColumn": "strudel.tables.coded_column",
 }
 CLASSES = (  # where they live; nothing else is ever imported
     ESTIMATORS
     | MODELS
-    | BITS
+    | CODES
     | dict.fromkeys(("Greedy", "BestFirst", "LearnPSDD", "Race", "EM", "BaggedEM"), OPTIONS)
     | dict.fromkeys(("Boosting", "Continuous", "LatentTree", "Auto"), OPTIONS)
     | dict.fromkeys(("History", "MixtureHistory"), "strudel.learning.progress")
@@ -76,10 +73,9 @@ CLASSES = (  # where they live; nothing else is ever imported
         "StructureTrial": "strudel.learning.flow_predictors",
     }
 )
-CIRCUITS = ("Circuit", "BitCircuit", "BitMixture")
 LEARNED: dict[str, tuple[str, ...]] = {  # by estimators, and the classes that it may have
     "circuit_": ("Circuit",),
-    "density_": CIRCUITS,
+    "density_": ("Circuit",),
     "predictor_": ("PredictorCircuit",),
     "code_": ("TableCode",),
     "n_features_in_": ("int",),
@@ -197,8 +193,6 @@ class State:
         if name in ("History", "MixtureHistory"):
             rest = {key: getattr(value, key) for key in ("best", "stopped_because")}
             return {"columns": value.columns()} | rest
-        if name == "CodedNames":
-            return {"code": value.code, "names": tuple(value)}
         kind: Any = type(value)
         return {key: getattr(value, key) for key in _names(kind)}
 
@@ -305,7 +299,7 @@ def _made(name: str, parts: dict[str, Any]) -> Any:
         made = kind.from_columns(**parts)
         made.columns()  # fails now, not later, if a count is not a whole number
         return made
-    wanted = ("code", "names") if name == "CodedNames" else _names(kind)
+    wanted = _names(kind)
     if set(parts) != set(wanted):
         raise FileFormatError(f"it holds a {name} with other parts than {', '.join(wanted)}")
     if CLASSES[name] != OPTIONS:  # which a fit checks

@@ -1,6 +1,7 @@
-"""Rows -> a learned `BitCircuit` or `BitMixture`.
+"""Rows -> a learned `Circuit`.
 
-Reading order: `fit` (the way of every fit), `options`, `parameters`, `search` with `growing`,
+Reading order: `fit` (the way of every fit), `bits` (circuits while they are learned), `options`,
+`parameters`, `search` with `growing`,
 `progress`, `learn_mixture` with `mixtures`; then `incomplete` and `structural_em` (rows with
 unknown values), `class_models`, `flow_predictors` and `fill_in` (predictions), and `blocks` (Dask).
 """

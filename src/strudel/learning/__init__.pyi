@@ -20,7 +20,6 @@ from .parameters import fit_parameters as fit_parameters
 from .progress import History as History
 
 # mixtures
-from .mixtures.em import fit_mixture as fit_mixture
 from .progress import MixtureHistory as MixtureHistory
 from .mixtures.choose import Trial as Trial
 
@@ -28,8 +27,3 @@ from .mixtures.choose import Trial as Trial
 from .class_models import ClassTrial as ClassTrial
 from .class_models import Setting as Setting
 from .flow_predictors import StructureTrial as StructureTrial
-
-# rows with unknown values
-from .incomplete import expected_flows as expected_flows
-from .incomplete import ExpectedFlows as ExpectedFlows
-from .incomplete import fit_incomplete as fit_incomplete

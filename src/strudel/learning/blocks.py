@@ -469,7 +469,7 @@ def expect_block(block: Block, model: BitMixture) -> ExpectedFlows:
     for bits in _pieces(block.complete):
         found += (_flows_of_one if model.n_components == 1 else _flows_of_many)(bits, model)
     if block.partial.n_rows:
-        passes, n = Passes.of(model, "fit"), model.n_vars
+        passes, n = Passes.of(model), model.n_vars
         for bits in _pieces(block.partial):
             table = bits.unpack()
             codes = np.where(table[:, n:] == 1, table[:, :n], np.uint8(UNKNOWN))

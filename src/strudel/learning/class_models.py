@@ -41,11 +41,12 @@ import scipy  # which loads its parts when they are used
 from strudel._compiling import NO_LIMIT, Clock
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
+from strudel.circuits.other_columns import with_class
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.compile import bits_of_tree, compile_column_tree, independent_bits
 from strudel.learning.bits.flows import compute_flows
-from strudel.learning.bits.fold import folded, over_columns, with_class
+from strudel.learning.bits.fold import folded, over_columns
 from strudel.learning.bits.likelihood import class_logs, class_logs_of_joint
 from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.incomplete import expected_flows
@@ -177,7 +178,7 @@ def first_structure(
         )
     tree = learn_class_tree(classes, alpha=alpha)
     vtree = vtree_from_chow_liu(tree)
-    return compile_factorized(vtree) if is_independent else compile_chow_liu(tree, vtree)
+    return independent_bits(vtree) if is_independent else bits_of_tree(tree, vtree)
 
 
 @dataclass(frozen=True, eq=False)

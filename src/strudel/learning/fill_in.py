@@ -27,7 +27,7 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.learning.bits.fold import over_columns, unfold
-from strudel.learning.bits.likelihood import log_probabilities
+from strudel.learning.bits.likelihood import rows_log_likelihood
 from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.incomplete import ExpectedFlows, expected_flows
 from strudel.queries.cells import cell_probabilities
@@ -238,7 +238,7 @@ def _models_without(
     if n_folds == 1:
         return [model] * n_folds
     if np.isneginf(model.edge_log_theta).any():  # rows that cannot be have no flows
-        fold = np.where(log_probabilities(model, rows, QUERY) > -np.inf, fold, n_folds)
+        fold = np.where(rows_log_likelihood(model, rows) > -np.inf, fold, n_folds)
     flows = [
         expected_flows(
             model, rows[own], sample_weight=None if sample_weight is None else sample_weight[own]

@@ -25,8 +25,8 @@ from strudel.data.argument_checks import BYTES_OF_A_SPLIT, check_fits
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.lazy import is_lazy
 from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.flows import flow_log_likelihood
 from strudel.learning.bits.fold import folded
+from strudel.learning.bits.likelihood import rows_log_likelihood
 from strudel.learning.bits.mixture import Model
 from strudel.learning.learn_mixture import (
     CUT,
@@ -412,6 +412,6 @@ def _log_likelihoods(rows: Prepared, model: Any) -> LogLikelihoods:
 
 def _better(last: BitCircuit, circuit: BitCircuit, valid: BitMatrix) -> BitCircuit:
     """The circuit of the last fit, if it remains better: what its copies came from is not known."""
-    before = flow_log_likelihood(last, valid) @ valid.weights
-    after = flow_log_likelihood(circuit, valid) @ valid.weights
+    before = rows_log_likelihood(last, valid.unpack()) @ valid.weights
+    after = rows_log_likelihood(circuit, valid.unpack()) @ valid.weights
     return last if before > after else circuit

@@ -38,9 +38,8 @@ from strudel.circuits.walks import raise_if_impossible
 from strudel.data.bits import BitMatrix, decode, encode, exact_weights, pack_rows
 from strudel.data.validation import check_evidence, check_sample_weight
 from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.mixture import BitMixture, as_mixture
-from strudel.learning.bits.properties import check_properties
-from strudel.learning.mixtures.em_steps import Prior, log_parameters, uniform_prior
+from strudel.learning.bits.mixture import BitMixture, Model, as_mixture
+from strudel.learning.mixtures.em_steps import Prior, log_parameters
 
 N_PARTS = 16  # of the rows, for the threads to share
 MOST_COUNTS = 2**24  # numbers that the counts of all parts may be: 128 MiB
@@ -131,30 +130,11 @@ def expected_flows(
 ) -> ExpectedFlows:
     """Expected weight of the rows through every edge, given what is known of them.
 
-    Parameters
-    ----------
-    model : BitCircuit or BitMixture
-        Smooth and in normal form; components of a mixture share their structure.
-    X : array-like of shape (n_rows, n_vars)
-        0, 1, or NaN where the value is unknown.
-    sample_weight : array-like of shape (n_rows,), optional
-        How often each row counts.
-
-    Returns
-    -------
-    ExpectedFlows
-        A circuit counts as a mixture of one component. For complete rows the counts are those of
-        `compute_flows`.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> flows = expected_flows(figure_1_circuit(), [[1, 0, 1, 0], [1, 0, 1, np.nan]])
-    >>> flows.edge_count[-2:, 0].round(3)  # X4 = 1 and X4 = 0
-    array([0.2, 1.8])
+    `X` holds 0, 1, and NaN where a value is unknown. A circuit counts as a mixture of one
+    component. For complete rows the counts are those of `compute_flows`.
     """
-    passes = Passes.of(model, "expected_flows")
-    return passes.expect(partial_rows(X, sample_weight, model.n_vars), as_mixture(model))
+    rows = partial_rows(X, sample_weight, model.n_vars)
+    return Passes.of(model).expect(rows, as_mixture(model))
 
 
 class Passes(NamedTuple):
@@ -164,10 +144,9 @@ class Passes(NamedTuple):
     layout: Layout
 
     @classmethod
-    def of(cls, model: BitCircuit | BitMixture, query: str) -> Passes:
+    def of(cls, model: Model) -> Passes:
         """Lay out the structure that all components share."""
         circuit = model.structure if isinstance(model, BitMixture) else model
-        check_properties(circuit, query, "smooth", "in_normal_form")
         return cls(circuit, layout(circuit))
 
     def expect(self, rows: PartialRows, mixture: BitMixture, n_groups: int = 1) -> ExpectedFlows:
@@ -522,58 +501,6 @@ class Fitted(NamedTuple):
     flows: ExpectedFlows | None  # the counts its parameters come from; None for the start
     train: float  # mean log-likelihood of what is known of the rows
     valid: float  # of the validation rows; nan without any
-
-
-def fit_incomplete(
-    model: BitCircuit | BitMixture,
-    X: PartialRows | BitMatrix | ArrayLike,
-    *,
-    X_valid: PartialRows | BitMatrix | ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    pseudocount: float = 1.0,
-    max_iter: int = 100,
-    tol: float = 1e-4,
-) -> BitCircuit | BitMixture:
-    """Fit the parameters of a circuit or a mixture to rows with unknown values, by EM.
-
-    Parameters
-    ----------
-    model : BitCircuit or BitMixture
-        Where EM begins; components of a mixture share their structure.
-    X : array-like of shape (n_rows, n_vars)
-        0, 1, or NaN where the value is unknown.
-    X_valid : array-like, optional
-        Rows that decide which step to keep; they may also have unknown values.
-    sample_weight : array-like of shape (n_rows,), optional
-        How often each row counts.
-    pseudocount : float
-        Virtual rows per sum node, shared evenly by its edges.
-    max_iter : int
-        Stop after this many steps.
-    tol : float
-        Stop when a step gains less than this, in nats per row.
-
-    Returns
-    -------
-    BitCircuit or BitMixture
-        On complete rows a circuit gets what `fit_parameters` gives, after one step.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> X = [[1, 0, 1, 0], [1, 1, 1, np.nan]]
-    >>> fitted = fit_incomplete(figure_1_circuit(), X, pseudocount=0, tol=1e-9)
-    >>> fitted.theta[-2:].round(3)  # X4 = 1 and X4 = 0: the one known value says all
-    array([0., 1.])
-    """
-    rows = partial_rows(X, sample_weight, model.n_vars)
-    valid = None if X_valid is None else partial_rows(X_valid, None, model.n_vars)
-    passes = Passes.of(model, "fit_incomplete")
-    prior = uniform_prior(passes.circuit, pseudocount)
-    limits = EmLimits(max_iter, tol)
-    start = as_mixture(model)
-    best = climb(passes, start, rows, valid, prior, limits, survives_interrupt=True)
-    return best.model.component(0) if isinstance(model, BitCircuit) else best.model
 
 
 def climb(

@@ -42,12 +42,11 @@ import numpy as np
 from strudel._compiling import Clock, now
 from strudel._torch import has_torch
 from strudel._types import FloatArray
-from strudel.circuits.compile import compile_column_tree
 from strudel.data.bits import merge_equal_rows
 from strudel.errors import AlikeComponentsWarning
 from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.compile import compile_column_tree
 from strudel.learning.bits.likelihood import (
-    log_probabilities,
     rows_log_likelihood,
     rows_responsibilities,
 )
@@ -209,7 +208,7 @@ def learn_mixture(rows: Prepared, job: Job, start: BitMixture | None = None) -> 
     """The best mixture; with a `start`, the components of that one learn on."""
     task = job.task
     if start is not None:
-        learned = _go_on_with(start.with_table_code(None), rows, job)
+        learned = _go_on_with(start, rows, job)
     elif isinstance(task.method, Auto) and not (task.effort.has_networks and can_tie(rows)):
         learned = _learn_kinds(rows, replace(job, task=replace(task, method=EM())))
     else:
@@ -659,7 +658,7 @@ def _group(rows: Prepared, kind: str, n_splits: int, mixture: BitMixture) -> Gro
     if known is None:
         log_p = rows_log_likelihood(mixture, rows.valid.unpack(), rows.device)
     else:
-        log_p = log_probabilities(mixture, known.evidence, "fit")
+        log_p = rows_log_likelihood(mixture, known.evidence)
     return Group(kind, n_splits, mixture, log_p)
 
 

@@ -1,12 +1,10 @@
 """Parameters in closed form: the share of a sum's rows that takes an edge (equation 2).
 
-In:  a deterministic `BitCircuit` and fully observed rows, or the weight through every edge.
+In:  a deterministic circuit and fully observed rows, or the weight through every edge.
 Out: the circuit with these parameters.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,19 +18,19 @@ from strudel.learning.bits.fold import over_columns, unfold
 
 
 def fit_parameters(
-    circuit: Any,
+    circuit: Circuit,
     X: BitMatrix | ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
     pseudocount: float = 1.0,
-) -> Any:
+) -> Circuit:
     """Fit the parameters of a deterministic circuit.
 
     Parameters
     ----------
     circuit : Circuit
         Deterministic, over 0/1 columns; its own parameters do not matter.
-    X : BitMatrix or array-like of shape (n_rows, n_vars)
+    X : BitMatrix or array-like of shape (n_rows, n_columns)
         Fully observed rows.
     sample_weight : array-like of shape (n_rows,), optional
         How often each row counts.
@@ -43,13 +41,22 @@ def fit_parameters(
     --------
     >>> from strudel.circuits import figure_1_circuit
     >>> fitted = fit_parameters(figure_1_circuit(), [[1, 0, 1, 0], [1, 1, 1, 1]], pseudocount=0)
-    >>> fitted.theta[-2:]  # X4 = 1 and X4 = 0
+    >>> np.exp(fitted.edge_log_theta[-2:, 0])  # X4 = 1 and X4 = 0
     array([0.5, 0.5])
     """
-    if isinstance(circuit, Circuit):
-        made = unfold(circuit, None).structure
-        made = fit_parameters(made, X, sample_weight=sample_weight, pseudocount=pseudocount)
-        return over_columns(made, circuit.columns, None)
+    structure = unfold(circuit, None).structure
+    made = closed_form(structure, X, sample_weight=sample_weight, pseudocount=pseudocount)
+    return over_columns(made, circuit.columns, None)
+
+
+def closed_form(
+    circuit: BitCircuit,
+    X: BitMatrix | ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pseudocount: float = 1.0,
+) -> BitCircuit:
+    """The same of a circuit over 0/1 variables."""
     count = compute_flows(circuit, X, sample_weight=sample_weight).edge_count
     return circuit.with_parameters(log_parameters(circuit, count, pseudocount))
 

@@ -29,12 +29,12 @@ from strudel.data.bits import UNKNOWN, BitMatrix, decode, encode, pack_columns
 from strudel.data.validation import check_partial, check_sample_weight
 from strudel.learning.bits.circuit import BitCircuit
 from strudel.learning.bits.fold import over_columns, unfold
-from strudel.learning.bits.likelihood import log_probabilities, rows_log_likelihood
+from strudel.learning.bits.likelihood import rows_log_likelihood
 from strudel.learning.bits.mixture import BitMixture, Model
 from strudel.learning.mixtures.boosting import fit_boosted_mixture
 from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.options import BaggedEM, Boosting, Method, MixtureOptions, SearchOptions
-from strudel.learning.parameters import fit_parameters
+from strudel.learning.parameters import closed_form
 from strudel.learning.progress import MixtureHistory
 from strudel.learning.search.learn_structure import Grown, first_circuit, grow, impossible_rows
 from strudel.learning.structural_em import (
@@ -166,7 +166,7 @@ class Prepared:
 
     def fit_parameters(self, circuit: BitCircuit, pseudocount: float) -> BitCircuit:
         """A circuit with parameters from all rows."""
-        return fit_parameters(circuit, self.train, pseudocount=pseudocount)
+        return closed_form(circuit, self.train, pseudocount=pseudocount)
 
     def train_mixture(
         self,
@@ -540,5 +540,5 @@ def _violating_rows(allowed: BitCircuit, table: ByteArray) -> AnyArray:
     if not np.any(table == UNKNOWN):
         return impossible_rows(allowed, pack_columns(table))
     no_choice = allowed.with_parameters(np.zeros(allowed.n_edges))
-    log_p = log_probabilities(no_choice, decode(table), "fit")
+    log_p = rows_log_likelihood(no_choice, decode(table))
     return np.flatnonzero(log_p == -np.inf)

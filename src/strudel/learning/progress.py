@@ -51,13 +51,13 @@ IN_WORDS = {
 class BestSoFar:
     """Writes what is better than all before, about once a minute."""
 
-    def __init__(self, path: str | os.PathLike[str], kinds: tuple[type, ...]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, is_single: bool = False) -> None:
         if not Path(path).parent.is_dir() or Path(path).is_dir():
             raise ValueError(
                 f"save_to must be a file in a folder that exists, but is {str(path)!r}."
             )
-        self.path, self.kinds = path, kinds
-        self.finish: Callable[[Any], Any] = lambda model: model  # of prepared rows: of all columns
+        self.path, self.is_single = path, is_single
+        self.finish: Callable[[Any], Any] = lambda model: model  # of rows: over all columns
         self._score = -math.inf
         self._make: Callable[[], Any] | None = None  # of a model that is not written yet
         self._written = now()
@@ -69,8 +69,9 @@ class BestSoFar:
         if self._make is not None and now() - self._written >= SECONDS:
             model, self._make = self._make(), None
             self._written = now()
-            if isinstance(model, self.kinds):
-                self.write(self.finish(model))
+            circuit = self.finish(model)
+            if not self.is_single or circuit.n_components == 1:
+                self.write(circuit)
 
     def write(self, model: Any) -> None:
         """Write a model; a full disk does not end the fit."""

@@ -26,7 +26,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,11 +34,11 @@ from strudel._compiling import Clock
 from strudel._names import names_of
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
-from strudel.circuits.compile import compile_chow_liu, compile_column_tree
 from strudel.circuits.walks import raise_if_impossible
 from strudel.data.bits import UNKNOWN, BitMatrix, decode, exact_weights, pack_columns
 from strudel.errors import NothingKnownWarning
 from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.compile import bits_of_tree, compile_column_tree
 from strudel.learning.bits.likelihood import rows_responsibilities
 from strudel.learning.bits.mixture import BitMixture, Model, as_mixture
 from strudel.learning.incomplete import (
@@ -86,8 +86,6 @@ MOST_ROUNDS = 3
 # How often a component knows a value: what is like the whole table, as a share of all rows; and
 # rows to look at: a component has hundreds of them, which is enough for a share.
 PRIOR, MOST_ROWS = 0.001, 4000
-
-M = TypeVar("M", BitCircuit, BitMixture)
 
 
 class Learned(NamedTuple):
@@ -150,7 +148,7 @@ def learn_incomplete(
 
 def refit_circuit(circuit: BitCircuit, rows: IncompleteRows, clock: Clock) -> BitCircuit:
     """A circuit with parameters between those it has and the best for what is known."""
-    passes = Passes.of(circuit, "fit")
+    passes = Passes.of(circuit)
     prior = Prior(STRENGTH, circuit.theta)
     limits = EmLimits(MOST_STEPS, TOLERANCE, patience=1, clock=clock)
     start = as_mixture(circuit)
@@ -174,7 +172,7 @@ def refit_mixture(
     n_steps = min(int(max_work // max(work, 1)), MOST_STEPS)
     if n_steps == 0 or clock.is_up:
         return mixture  # as learned: there are too many flows, or no time
-    passes = Passes.of(mixture, "fit")
+    passes = Passes.of(mixture)
     prior = _prior(passes, mixture, train, options, n_runs)
     limits = EmLimits(n_steps, TOLERANCE, patience=1, clock=clock)
     found = climb(passes, mixture, train, valid, prior, limits, n_groups=n_runs)
@@ -208,7 +206,7 @@ def mean_of_known(model: Model, gaps: IncompleteRows, part: str = "valid") -> fl
     rows = gaps.train_rows if part == "train" else gaps.valid_rows
     if rows is None:
         return math.nan
-    return rows.mean_log_probability(Passes.of(model, "fit"), as_mixture(model))
+    return rows.mean_log_probability(Passes.of(model), as_mixture(model))
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +263,7 @@ def _complete(
 
 def complete_rows(model: Model, codes: AnyArray, n: int, rng: np.random.Generator) -> ByteArray:
     """Draw `n` completions of every row, of shape `(n_rows, n, n_vars)`."""
-    passes, mixture = Passes.of(model, "complete_rows"), as_mixture(model)
+    passes, mixture = Passes.of(model), as_mixture(model)
     n_rows, n_vars = codes.shape
     out = np.full((n_rows, n, n_vars), UNKNOWN, dtype=np.uint8)
     n_numbers = numbers_per_row(model)
@@ -460,12 +458,12 @@ def first_tree(rows: IncompleteRows, columns: Sequence[ColumnCode] | None) -> Bi
         coded = learn_column_tree(partly_known, every, sample_weight=weight)
         return fit_first(compile_column_tree(*coded), rows)
     tree = learn_chow_liu_tree(partly_known, sample_weight=weight)
-    return fit_first(compile_chow_liu(tree, vtree_from_chow_liu(tree)), rows)
+    return fit_first(bits_of_tree(tree, vtree_from_chow_liu(tree)), rows)
 
 
 def fit_first(circuit: BitCircuit, rows: IncompleteRows) -> BitCircuit:
     """A first circuit with parameters by EM."""
-    passes = Passes.of(circuit, "fit")
+    passes = Passes.of(circuit)
     prior = uniform_prior(circuit, PSEUDOCOUNT)
     found = climb(passes, as_mixture(circuit), rows.train_rows, rows.valid_rows, prior, LIMITS)
     return found.model.component(0)
@@ -484,13 +482,13 @@ def first_mixture(
     )
     if steps and steps[-1].stopped_because == "interrupted":
         raise KeyboardInterrupt
-    passes = Passes.of(mixture, "fit")
+    passes = Passes.of(mixture)
     prior = Prior(TRAINING_STRENGTH, circuit.theta)
     limits = replace(LIMITS, clock=clock)
     return climb(passes, mixture, rows.train_rows, rows.valid_rows, prior, limits).model
 
 
-def with_coins(model: M, is_known: AnyArray) -> M:
+def with_coins(model: Model, is_known: AnyArray) -> Model:
     """The model with a coin for every variable that `is_known` leaves out."""
     if np.all(is_known):
         return model

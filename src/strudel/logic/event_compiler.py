@@ -1,7 +1,7 @@
 """Events to SDDs on a model's own vtree, and SDDs to circuits.
 
 In:  anything that can be an event, a `Vtree`, and the names of its variables.
-Out: `Sdd`; a `BitCircuit` that is 1 on its rows and 0 on all others.
+Out: `Sdd`; a `Circuit` over columns of 0 and 1 that is 1 on its rows and 0 on all others.
 
 Simple events (`simple_events`) are built directly; all others by PySDD (`pysdd_compiler`).
 """
@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from strudel._names import names_of, places_of
-from strudel.circuits.normal_form import VtreeSums
+from strudel.circuits.builder import CircuitBuilder
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.properties import why_not_deterministic
 from strudel.errors import CircuitPropertyError
-from strudel.learning.bits.circuit import BitCircuit
 from strudel.logic.events import need_bits
 from strudel.logic.pysdd_compiler import compile_bounded
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, reached_nodes
@@ -26,9 +27,9 @@ from strudel.tables.schema import bit_columns
 from strudel.trees.vtree import Vtree
 
 
-def event_circuit(sdd: Sdd) -> BitCircuit | None:
+def circuit_of_sdd(sdd: Sdd) -> Circuit | None:
     """The circuit of an SDD, with what the SDD does not mention filled in."""
-    vtree, sums = sdd.vtree, VtreeSums(sdd.vtree)
+    vtree, sums = sdd.vtree, CircuitBuilder(sdd.vtree)
     for v in range(vtree.n_nodes):  # first of all, so that they come first at every vtree node
         sums.true(v)
     made: dict[int, int] = {}  # nodes of the SDD that some row satisfies, but not all
@@ -53,7 +54,7 @@ def event_circuit(sdd: Sdd) -> BitCircuit | None:
                 made[n] = sums.add_at(v, edges)
         elif n not in (FALSE, TRUE):
             made[n] = n - FIRST_LITERAL
-    return sums.build(node_at(sdd.root, vtree.root)) if is_possible(sdd.root) else None
+    return sums.as_they_are(node_at(sdd.root, vtree.root)) if is_possible(sdd.root) else None
 
 
 def compile_event(event: Any, vtree: Vtree, feature_names: Sequence[str] | None = None) -> Sdd:
@@ -120,8 +121,8 @@ def _on(sdd: Sdd, vtree: Vtree) -> Sdd:
 
 def _checked(sdd: Sdd) -> Sdd:
     """Refuse what comes from elsewhere and counts rows twice."""
-    circuit = event_circuit(sdd)
-    if circuit is not None and not circuit.is_deterministic:
+    circuit = circuit_of_sdd(sdd)
+    if circuit is not None and why_not_deterministic(circuit) is not None:
         raise CircuitPropertyError(
             "The primes of an SDD's decision must exclude each other, but some row satisfies two."
         )

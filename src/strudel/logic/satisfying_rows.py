@@ -9,11 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.normal_form import normal_form
 from strudel.circuits.properties import why_not_deterministic
 from strudel.circuits.reweigh import normalized
-from strudel.circuits.sum_product_graph import SumProductGraph
-from strudel.circuits.vtree_recovery import recover_vtree
+from strudel.circuits.sum_product_graph import SumProductGraph, normal_form, recover_vtree
 from strudel.errors import CircuitPropertyError
 from strudel.logic.formula import LITERAL, OR, Nnf
 from strudel.logic.sdd import Sdd, nnf_from_sdd

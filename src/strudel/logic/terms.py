@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel._names import names_of, places_of, quote
+from strudel._names import places_of, quote
 from strudel._types import AnyArray
 from strudel.data.validation import check_evidence
 from strudel.logic.event_grammar import Words, parse_event
@@ -36,7 +36,6 @@ from strudel.tables.column import (
 from strudel.tables.columns import is_missing
 from strudel.tables.density import Region
 from strudel.tables.schema import Columns, bit_columns
-from strudel.tables.table_code import code_of
 
 FORMULAS = (Cnf, Dnf, Nnf, Sdd)
 
@@ -316,10 +315,6 @@ def variables(model: Any) -> Variables:
     for held in (model, getattr(model, "circuit_", None)):
         if hasattr(held, "columns") and isinstance(held.columns, Columns):
             return Variables(held.columns)
-        if hasattr(held, "n_vars") and hasattr(held, "feature_names"):
-            names = names_of(held.n_vars, held.feature_names)
-            code = code_of(names)
-            return Variables(bit_columns(names) if code is None else code.as_columns)
     if hasattr(model, "fit"):
         raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit first.")
     if isinstance(model, str) or not isinstance(model, Iterable):

@@ -26,8 +26,6 @@ from strudel.data.argument_checks import (
 from strudel.data.lazy import is_lazy
 from strudel.data.validation import as_frame, check_evidence, check_shared_names
 from strudel.errors import LeftEmptyWarning, outer_stack_level
-from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.fill_in import FillRegressions, learn_fill_regressions
 from strudel.learning.options import EM
 from strudel.models.strudel import Strudel, StrudelOptions
@@ -295,10 +293,7 @@ class StrudelImputer(StrudelOptions, Transformer):
 
 def is_fitted_model(model: Any) -> bool:
     """Whether something is a circuit, or holds one."""
-    return any(
-        isinstance(held, Circuit | BitCircuit | BitMixture)
-        for held in (model, getattr(model, "circuit_", None))
-    )
+    return any(isinstance(held, Circuit) for held in (model, getattr(model, "circuit_", None)))
 
 
 def _check_variables(X: Any, circuit: Circuit) -> None:

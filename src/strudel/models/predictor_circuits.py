@@ -33,7 +33,7 @@ from strudel.data.lazy import by_block as by_block_like
 from strudel.data.validation import check_binary, check_sample_weight
 from strudel.errors import CircuitPropertyError
 from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.fold import folded, over_columns, unfold
+from strudel.learning.bits.fold import over_columns, unfold
 from strudel.learning.flow_predictors import (
     LogLoss,
     Loss,
@@ -45,13 +45,14 @@ from strudel.learning.flow_predictors import (
 )
 from strudel.learning.mixtures.choose import prefixes_of
 from strudel.learning.options import SearchOptions
-from strudel.learning.parameters import fit_parameters
+from strudel.learning.parameters import closed_form
 from strudel.learning.prepared_rows import check_fraction
 from strudel.learning.search.learn_structure import grow
 from strudel.models.base import as_labels, as_target, check_rows
 from strudel.queries.by_block import possible_row
 from strudel.queries.given import circuit_of
 from strudel.tables.column import BIT
+from strudel.tables.schema import bit_columns
 
 by_block = partial(by_block_like, example=lambda self, table: possible_row(self.density_, table))
 
@@ -179,9 +180,11 @@ class FlowPredictor(Estimator):
             rng=np.random.default_rng(random_state.randint(2**31)),
         )
         growing, history = grown.growing, grown.history
-        density = fit_parameters(growing.snapshot(history.best), bits).with_names(self._names())
+        fitted = closed_form(growing.snapshot(history.best), bits)
+        names = names_of(bits.n_vars, self._names())
+        density = over_columns(fitted, bit_columns(names, "pandas"), None)
         lengths = prefixes_of(history.best) if is_chosen else [len(history) - 1]
-        return folded(density), [(n, growing.snapshot(n)) for n in lengths]
+        return density, [(n, growing.snapshot(n)) for n in lengths]
 
     def _hold_out(self, rows: Rows, random_state: np.random.RandomState) -> tuple[Rows, Rows]:
         """Training rows and validation rows, the same share of every group."""

@@ -27,8 +27,6 @@ from strudel.data.argument_checks import (
 )
 from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning, MisfitWarning, outer_stack_level
-from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.mixture import BitMixture
 from strudel.learning.fit import Fitted, SampledRows, fit_circuit, fit_mixture
 from strudel.learning.learn_mixture import STRUCTURE_SHARE, MixtureTask
 from strudel.learning.options import (
@@ -334,11 +332,10 @@ class Strudel(StrudelOptions):
         if self.preset is not None:
             check_choice("preset", self.preset, tuple(PRESETS))
         last = self._last(warm_start)
-        kinds = (BitCircuit,) if self.is_single else (BitCircuit, BitMixture)
         given = self._fit_input(X, y, X_valid, sample_weight, last)
         if save_to is None:
             return self._learn(given, callback)
-        keeper = BestSoFar(save_to, kinds)
+        keeper = BestSoFar(save_to, is_single=self.is_single)
         with kept_in(keeper):
             self._learn(given, callback)
         keeper.write(self.circuit_)

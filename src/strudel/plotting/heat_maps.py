@@ -55,12 +55,10 @@ def plot_components(model: Any, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from strudel.learning.bits.mixture import BitMixture
-    >>> from strudel.circuits import figure_1_circuit
-    >>> circuit = figure_1_circuit()
-    >>> log_theta = np.column_stack([circuit.edge_log_theta, np.full(16, np.log(0.5))])
-    >>> mixture = BitMixture(circuit, log_theta, np.log([0.3, 0.7]))
-    >>> ax = plot_components(mixture, ax=Figure().add_subplot())
+    >>> from strudel import Strudel
+    >>> rows = np.random.default_rng(0).integers(0, 2, (50, 4))
+    >>> model = Strudel(n_components=2, max_splits=0, random_state=0).fit(rows)
+    >>> ax = plot_components(model, ax=Figure().add_subplot())
     """
     circuit = shown_circuit(model)
     columns, order = circuit.columns, circuit.vtree.order.tolist()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.finer import with_edges
+from strudel.circuits.other_columns import with_edges
 from strudel.data.argument_checks import check_count
 from strudel.plotting.canvas import (
     Palette,

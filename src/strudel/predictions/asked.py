@@ -15,7 +15,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.finer import with_edges
+from strudel.circuits.other_columns import with_edges
 from strudel.circuits.passes import distinct_rows
 from strudel.circuits.walks import raise_if_impossible
 from strudel.predictions.cell_codes import CellCodes

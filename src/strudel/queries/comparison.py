@@ -18,7 +18,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.finer import with_edges
+from strudel.circuits.other_columns import with_edges
 from strudel.data.argument_checks import RandomState, check_count, generator_from
 from strudel.data.bits import x_log_x_of
 from strudel.queries.cells import cell_probabilities, joint_table, log_probabilities

@@ -219,12 +219,15 @@ def responsibilities(model: Any, given: Any, *, device: Any = "cpu") -> FloatArr
 
     Examples
     --------
-    >>> from strudel.learning.bits.mixture import BitMixture
-    >>> from strudel.circuits import figure_1_circuit
-    >>> circuit = figure_1_circuit()
-    >>> uniform = np.log(np.where(circuit.edge_log_theta == 0.0, 1.0, 0.5))
-    >>> log_theta = np.column_stack([circuit.edge_log_theta, uniform])
-    >>> mixture = BitMixture(circuit, log_theta, np.log([0.5, 0.5]))
+    >>> from dataclasses import replace
+    >>> from strudel.circuits import even_structure, figure_1_circuit
+    >>> parts = figure_1_circuit(), even_structure(figure_1_circuit())
+    >>> mixture = replace(
+    ...     parts[0],
+    ...     leaf_log_p=np.hstack([part.leaf_log_p for part in parts]),
+    ...     edge_log_theta=np.hstack([part.edge_log_theta for part in parts]),
+    ...     log_weight=np.log([0.5, 0.5]),
+    ... )
     >>> responsibilities(mixture, [[1, 1, 0, 1], [1, 0, 1, np.nan]]).round(2)
     array([[0.61, 0.39],
            [0.16, 0.84]])

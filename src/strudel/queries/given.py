@@ -23,16 +23,13 @@ from strudel._estimator import not_fitted
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.algebra.event_circuit import given_event
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.finer import with_groups
+from strudel.circuits.other_columns import with_groups
 from strudel.circuits.products import MAX_PAIRS
 from strudel.circuits.reweigh import given_row, normalized
 from strudel.circuits.walks import IMPOSSIBLE as IMPOSSIBLE
 from strudel.circuits.walks import raise_if_impossible as raise_if_impossible
 from strudel.data.validation import read_named_rows
 from strudel.errors import NoValueError
-from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.fold import folded
-from strudel.learning.bits.mixture import BitMixture
 from strudel.logic.column_classes import column_leaves, conjunction_of
 from strudel.logic.events import Event
 from strudel.logic.terms import is_formula, said_event
@@ -141,8 +138,6 @@ def circuit_of(model: Any) -> Circuit:
     for one in (model, getattr(model, "circuit_", None)):
         if isinstance(one, Circuit):
             return one
-        if isinstance(one, BitCircuit | BitMixture):
-            return folded(one)
     if hasattr(model, "fit"):
         raise not_fitted(model)
     raise TypeError(f"A model is a Circuit or a fitted estimator, but got {type(model).__name__}.")

@@ -19,7 +19,7 @@ from strudel._numba import in_threads, kernel
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.algebra.marginalization import without_others
 from strudel.circuits.circuit import Circuit, Edges
-from strudel.circuits.finer import with_groups
+from strudel.circuits.other_columns import with_groups
 from strudel.circuits.properties import why_not_deterministic
 from strudel.circuits.reweigh import given_row
 from strudel.circuits.walks import LeafRows, leaf_rows

@@ -177,36 +177,6 @@ def _why_not_a_code(code: TableCode) -> str | None:
 # Rows of a model
 
 
-class CodedNames(tuple[str, ...]):
-    """The names of 0/1 variables that also know which columns of a table they come from.
-
-    A model has one name per variable, and hands them on to all models made of it; so the code goes
-    where the names go.
-    """
-
-    code: TableCode
-
-    def __new__(  # noqa: D102
-        cls, code: TableCode, names: Sequence[str] | None = None
-    ) -> CodedNames:
-        names = code.variable_names if names is None else names
-        if len(names) != code.n_vars:
-            raise ValueError(
-                f"A code of {code.n_vars} variables needs that many names, but has {len(names)}."
-            )
-        made = super().__new__(cls, names)
-        made.code = code
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CodedNames, (self.code, tuple(self))
-
-
-def code_of(names: Sequence[str] | None) -> TableCode | None:
-    """The code that names know, if they do."""
-    return names.code if isinstance(names, CodedNames) else None
-
-
 def column_of_coded(own: CodedColumn) -> Column:
     """A column without its bits, every value of which is a cell."""
     return Column(**{field.name: getattr(own, field.name) for field in fields(Column)})

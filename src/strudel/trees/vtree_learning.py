@@ -434,7 +434,7 @@ def learn_tree_for_vtree(
     >>> tree = learn_tree_for_vtree(X, vtree)
     >>> tree.var_parent
     array([-1,  0,  0,  1], dtype=int32)
-    >>> compile_chow_liu(tree, vtree).n_vars
+    >>> compile_chow_liu(tree, vtree).vtree.n_vars
     4
     """
     bits = as_bits(X)

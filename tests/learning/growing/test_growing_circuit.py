@@ -8,15 +8,11 @@ import pytest
 
 import plain_learner as plain
 from makers import random_function, sdd_of
-from strudel.circuits.compile import compile_chow_liu, compile_factorized
+from strudel.circuits import why_not_deterministic
 from strudel.data.bits import merge_equal_rows, pack_columns
+from strudel.learning.bits.compile import bits_of_tree, independent_bits
 from strudel.learning.bits.flows import compute_flows
-from strudel.learning.bits.fold import unfold
-from strudel.learning.bits.properties import (
-    why_not_deterministic,
-    why_not_smooth,
-    why_not_structured_decomposable,
-)
+from strudel.learning.bits.fold import folded, unfold
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import N_EDGES, undecided_places
 from strudel.learning.search.greedy import VariablePicker, pick_edge
@@ -44,8 +40,8 @@ def table(rng, n_rows, n_vars):
 def first_circuit(init, X, weight, rng):
     tree = learn_chow_liu_tree(X, sample_weight=weight)
     if init == "independent":
-        return compile_factorized(random_vtree(X.shape[1], rng))
-    return compile_chow_liu(tree, vtree_from_chow_liu(tree))
+        return independent_bits(random_vtree(X.shape[1], rng))
+    return bits_of_tree(tree, vtree_from_chow_liu(tree))
 
 
 @pytest.mark.parametrize("tie_rule", ["root_first", "depth_first"])
@@ -72,7 +68,7 @@ def test_every_split_equals_the_plain_learner(scores, copy_depth, init, weights,
 def test_a_learned_circuit_is_known_to_be_deterministic(learned_circuits_are_trusted):
     rows = pack_columns(np.random.default_rng(0).integers(0, 2, (100, 6)))
     tree = learn_chow_liu_tree(rows)
-    first = compile_chow_liu(tree, vtree_from_chow_liu(tree))
+    first = bits_of_tree(tree, vtree_from_chow_liu(tree))
     growing = GrowingCircuit(first, rows, rows)
     edge = int(growing.candidates()[0])
     growing.split(edge, int(undecided_places(growing.growth, edge)[0]))
@@ -182,6 +178,4 @@ def assert_flows_and_properties(growing, train, valid):
     edges = edges_of_snapshot(growing)
     assert np.array_equal(g.edge["train"][edges], compute_flows(circuit, train).edge_count)
     assert np.array_equal(g.edge["valid"][edges], compute_flows(circuit, valid).edge_count)
-    assert why_not_smooth(circuit) is None
-    assert why_not_structured_decomposable(circuit) is None
-    assert why_not_deterministic(circuit) is None
+    assert why_not_deterministic(folded(circuit)) is None

@@ -7,6 +7,7 @@ import pytest
 from column_circuits import as_bits
 from strudel import Strudel, log_likelihood
 from strudel.data.bits import pack_columns
+from strudel.learning.bits.fold import folded
 from strudel.learning.mixtures import choose as module
 from strudel.learning.mixtures.choose import (
     MixtureSearch,
@@ -87,7 +88,9 @@ def test_the_mixture_is_as_likely_as_the_trial_says(result):
     assert np.array_equal(choice.data.single.edge_left, snapshot.edge_left)
     mixture = choice.mixture()
     assert mixture.n_components == choice.trial.n_components * choice.trial.n_runs
-    assert log_likelihood(mixture, VALID).mean() == pytest.approx(choice.trial.valid, abs=1e-4)
+    assert log_likelihood(folded(mixture), VALID).mean() == pytest.approx(
+        choice.trial.valid, abs=1e-4
+    )
 
 
 def test_prefixes_are_short_ones_and_the_winner():
@@ -214,9 +217,9 @@ def test_a_small_table_gets_a_small_mixture_that_is_one_of_the_trials():
     assert choice.trial[:-2] in [trial[:-2] for trial in search.trials]  # but for the time
     assert choice.mixture().n_components == choice.trial.n_runs * choice.trial.n_components
     assert choice.mixture().n_components <= largest.mixture().n_components
-    log_p = log_likelihood(choice.mixture(), VALID)
+    log_p = log_likelihood(folded(choice.mixture()), VALID)
     assert log_p.mean() == pytest.approx(choice.trial.valid)
-    apart = log_likelihood(largest.mixture(), VALID) - log_p
+    apart = log_likelihood(folded(largest.mixture()), VALID) - log_p
     assert apart.mean() <= apart.std() / np.sqrt(len(VALID) - 1) + 1e-9
 
 
@@ -230,4 +233,4 @@ def test_validation_rows_that_stay_impossible_end_no_search():
     search = MixtureSearch(MixtureOptions(pseudocount=0.0), n_components=(2, 3), rng=0)
     choice = search.run(lambda n: circuit, [0], pack_columns(X), pack_columns(V))
     assert choice.trial.valid == -np.inf
-    assert np.isfinite(log_likelihood(choice.mixture(), X)).all()
+    assert np.isfinite(log_likelihood(folded(choice.mixture()), X)).all()

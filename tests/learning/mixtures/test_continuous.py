@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 import oracle
-from column_circuits import as_bits, mixture_of
+from column_circuits import as_bits, components_of, mixture_of
 from makers import rows_of_kinds
 from strudel import Continuous, Strudel, log_likelihood
 from strudel.data import pack_columns
 from strudel.errors import AlikeComponentsWarning, InterruptedWarning
-from strudel.learning import MixtureOptions, fit_mixture, fit_parameters
+from strudel.learning import MixtureOptions
+from strudel.learning.bits.fold import folded
+from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.options import SearchOptions
+from strudel.learning.parameters import closed_form
 from strudel.learning.search.learn_structure import first_circuit
 
 torch = pytest.importorskip("torch")
@@ -47,7 +50,7 @@ def estimator(**options):
 
 
 def plain_log_likelihoods(mixture, rows):
-    parts = [oracle.probabilities(c, rows) for c in mixture.components()]
+    parts = [oracle.probabilities(c, rows) for c in components_of(mixture)]
     return np.log(mixture.weights @ np.array(parts))
 
 
@@ -93,7 +96,7 @@ def test_points_that_move_make_validation_rows_more_likely(monkeypatch):
     moved = fit_continuous_mixture(circuit, X, 4, **fit)
     monkeypatch.setattr(networks, "move", lambda rows, start, *_: start)
     still = fit_continuous_mixture(circuit, X, 4, **fit)
-    assert log_likelihood(moved, V).mean() > log_likelihood(still, V).mean() + 1e-3
+    assert log_likelihood(folded(moved), V).mean() > log_likelihood(folded(still), V).mean() + 1e-3
 
 
 def test_an_interrupt_while_points_move_leaves_them_where_they_are(monkeypatch):
@@ -154,7 +157,9 @@ def test_a_weight_counts_like_repeated_rows():
     circuit = structure(X)
     one = fit_continuous_mixture(circuit, X, 32, sample_weight=times, **fit)
     other = fit_continuous_mixture(circuit, np.repeat(X, times, axis=0), 32, **fit)
-    np.testing.assert_allclose(log_likelihood(one, V), log_likelihood(other, V), atol=1e-3)
+    np.testing.assert_allclose(
+        log_likelihood(folded(one), V), log_likelihood(folded(other), V), atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.013, 1e5])
@@ -285,8 +290,8 @@ def test_points_that_stay_alike_are_the_single_circuit_and_a_warning(monkeypatch
     with pytest.warns(AlikeComponentsWarning, match="hardly more than the single circuit"):
         model.fit(X, X_valid=V)
     assert model.circuit_.n_components == 1
-    single = fit_parameters(as_bits(model.circuit_), pack_columns(X), pseudocount=1.0)
-    np.testing.assert_allclose(model.score_samples(V), log_likelihood(single, V))
+    single = closed_form(as_bits(model.circuit_), pack_columns(X), pseudocount=1.0)
+    np.testing.assert_allclose(model.score_samples(V), log_likelihood(folded(single), V))
 
 
 @pytest.mark.compiled

@@ -15,23 +15,26 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 import oracle
+from column_circuits import as_bits, bit_circuits, components_of
 from makers import log_density_of_prior
-from strategies import circuits, examples, seeds
+from strategies import examples, seeds
 from strudel._numba import use_threads
 from strudel.circuits import CircuitBuilder, figure_1_circuit
 from strudel.data import pack_columns
-from strudel.learning import MixtureOptions, fit_mixture, fit_parameters
-from strudel.learning.bits.flows import flow_log_likelihood
+from strudel.learning import MixtureOptions
+from strudel.learning.bits.circuit import bits_of
+from strudel.learning.bits.likelihood import rows_log_likelihood
 from strudel.learning.bits.mixture import average
 from strudel.learning.mixtures import boosting, em_steps
 from strudel.learning.mixtures.boosting import best_share, fit_boosted_mixture
-from strudel.learning.mixtures.em import MixtureData, draw_bags, train_runs
+from strudel.learning.mixtures.em import MixtureData, draw_bags, fit_mixture, train_runs
 from strudel.learning.mixtures.em_steps import (
     Ensemble,
     share_flows,
     uniform_prior,
     weighted_sums,
 )
+from strudel.learning.parameters import closed_form
 from strudel.trees import balanced_vtree
 
 FLOAT32 = 1e-6  # relative error of sums of logs in float32
@@ -50,14 +53,14 @@ def possible_rows(circuit, n, rng):
 
 def log_density(mixture, rows):
     """Log-likelihood of every row by enumeration of nodes and components."""
-    parts = np.array([oracle.probabilities(c, rows) for c in mixture.components()])
+    parts = np.array([oracle.probabilities(c, rows) for c in components_of(mixture)])
     with np.errstate(divide="ignore"):
         return np.log(mixture.weights @ parts)
 
 
 def exact_log_likelihood(mixture, rows):
     """The same in float64, by flows: for more rows than enumeration can take."""
-    parts = [flow_log_likelihood(c, rows) for c in mixture.components()]
+    parts = [rows_log_likelihood(c, rows) for c in components_of(mixture)]
     return logsumexp(np.array(parts) + mixture.log_weight[:, np.newaxis], axis=0)
 
 
@@ -80,7 +83,7 @@ def independent(n_vars):
             nodes.append(
                 builder.add_sum([(nodes[vtree.node_left[v]], nodes[vtree.node_right[v]], 1.0)])
             )
-    return builder.build()
+    return bits_of(builder)
 
 
 def start_ensemble(circuit, rows, k, options, rng, weight=None, share=None):
@@ -113,7 +116,7 @@ def places_of(choices):
     return [choices.place_state[i:j] for i, j in pairwise(choices.place_first)]
 
 
-@given(circuits(max_vars=5), seeds, st.booleans())
+@given(bit_circuits(max_vars=5), seeds, st.booleans())
 def test_bags_and_defaults_tell_the_edges_of_every_row(circuit, seed, has_defaults):
     rows = possible_rows(circuit, 9, np.random.default_rng(seed))
     choices, [bags] = share_flows(circuit, pack_columns(rows), has_defaults=has_defaults)
@@ -132,13 +135,13 @@ def test_bags_and_defaults_tell_the_edges_of_every_row(circuit, seed, has_defaul
 
 def test_the_default_is_what_most_rows_take():
     builder = CircuitBuilder(balanced_vtree(1))
-    circuit = builder.build(builder.add_leaf_sum(0, 0.5))  # edges: X = 1, X = 0
+    circuit = bits_of(builder, builder.add_leaf_sum(0, 0.5))  # edges: X = 1, X = 0
     choices, [[bag]] = share_flows(circuit, pack_columns([[0], [1], [0]]))
     assert circuit.edge_left[choices.edge[choices.default[0]]] == 0
     assert np.diff(bag.row_first).tolist() == [0, 1, 0]
 
 
-@given(circuits(max_vars=5), seeds, st.booleans())
+@given(bit_circuits(max_vars=5), seeds, st.booleans())
 def test_counts_are_weighted_sums_over_the_rows(circuit, seed, has_defaults):
     rng = np.random.default_rng(seed)
     rows, weight = possible_rows(circuit, 9, rng), rng.gamma(1.0, size=9)
@@ -158,7 +161,7 @@ def test_counts_are_weighted_sums_over_the_rows(circuit, seed, has_defaults):
 
 
 def test_groups_count_their_own_weights():
-    circuit, rng = figure_1_circuit(), np.random.default_rng(0)
+    circuit, rng = as_bits(figure_1_circuit()), np.random.default_rng(0)
     rows, weight = possible_rows(circuit, 20, rng), rng.gamma(1.0, size=(3, 20))
     share = rng.dirichlet(np.ones(2), size=(3, 20)).astype(np.float32)
     choices, [[bag]] = share_flows(circuit, pack_columns(rows))
@@ -172,7 +175,7 @@ def test_groups_count_their_own_weights():
 
 
 def test_blocks_hold_the_rows_in_order(monkeypatch):
-    circuit, rng = figure_1_circuit(), np.random.default_rng(0)
+    circuit, rng = as_bits(figure_1_circuit()), np.random.default_rng(0)
     rows = pack_columns(possible_rows(circuit, 150, rng), rng.integers(1, 5, 150))
     _, [[whole]] = share_flows(circuit, rows)
     monkeypatch.setattr(em_steps, "BLOCK_ROWS", 64)
@@ -184,8 +187,8 @@ def test_blocks_hold_the_rows_in_order(monkeypatch):
 
 def test_an_impossible_row_is_named(monkeypatch):
     builder = CircuitBuilder(balanced_vtree(2))
-    circuit = builder.build(
-        builder.add_sum([(builder.literal(0, 1), builder.add_leaf_sum(1, 0.5), 1.0)])
+    circuit = bits_of(
+        builder, builder.add_sum([(builder.literal(0, 1), builder.add_leaf_sum(1, 0.5), 1.0)])
     )
     monkeypatch.setattr(em_steps, "BLOCK_ROWS", 64)
     rows = np.ones((100, 2), dtype=np.uint8)
@@ -198,7 +201,7 @@ def test_an_impossible_row_is_named(monkeypatch):
 # One step
 
 
-@given(circuits(max_vars=4), seeds, st.integers(1, 3), pseudocounts, smoothings)
+@given(bit_circuits(max_vars=4), seeds, st.integers(1, 3), pseudocounts, smoothings)
 @examples(30)
 def test_responsibilities_and_counts_equal_enumeration(circuit, seed, k, pseudocount, smoothing):
     rng = np.random.default_rng(seed)
@@ -211,7 +214,7 @@ def test_responsibilities_and_counts_equal_enumeration(circuit, seed, k, pseudoc
     np.testing.assert_allclose(mixture.weights, (mass + 1.0 / k) / (mass.sum() + 1.0))
     distinct, weight = data.rows.unpack(), data.rows.weights
     joint = mixture.weights * np.array(
-        [[oracle.probability(c, row) for c in mixture.components()] for row in distinct]
+        [[oracle.probability(c, row) for c in components_of(mixture)] for row in distinct]
     )
     share = joint / joint.sum(axis=1, keepdims=True)
     by_group, of_average = ensemble.expect(data.train, weights)
@@ -227,7 +230,7 @@ def test_responsibilities_and_counts_equal_enumeration(circuit, seed, k, pseudoc
     assert of_average == pytest.approx(log_p, rel=FLOAT32, abs=1e-5)
 
 
-@given(circuits(max_vars=5), seeds, st.integers(1, 4), pseudocounts, smoothings, st.booleans())
+@given(bit_circuits(max_vars=5), seeds, st.integers(1, 4), pseudocounts, smoothings, st.booleans())
 @examples(30)
 def test_no_step_lowers_the_penalised_likelihood(circuit, seed, k, pseudocount, smoothing, is_hard):
     rng = np.random.default_rng(seed)
@@ -239,7 +242,7 @@ def test_no_step_lowers_the_penalised_likelihood(circuit, seed, k, pseudocount, 
     for _ in range(8):
         ensemble.maximise()
         (mixture,) = ensemble.mixtures()
-        log_p = exact_log_likelihood(mixture, data.rows)
+        log_p = exact_log_likelihood(mixture, data.rows.unpack())
         now = data.rows.weights @ log_p + log_density_of_prior(ensemble.prior, mixture)
         assert now >= before - FLOAT32 * abs(now)
         before = now
@@ -255,7 +258,9 @@ def test_impossible_rows_of_weight_zero_cost_nothing():
 # One component
 
 
-@given(circuits(max_vars=5), seeds, pseudocounts, st.sampled_from(["kmeans", "random", "boosting"]))
+@given(
+    bit_circuits(max_vars=5), seeds, pseudocounts, st.sampled_from(["kmeans", "random", "boosting"])
+)
 @examples(30)
 def test_one_component_is_the_single_circuit(circuit, seed, pseudocount, start):
     rng = np.random.default_rng(seed)
@@ -265,7 +270,7 @@ def test_one_component_is_the_single_circuit(circuit, seed, pseudocount, start):
     options = MixtureOptions(pseudocount=pseudocount, init_params=start, max_iter=3)
     fit = fit_boosted_mixture if is_boosted else fit_mixture
     mixture = fit(circuit, rows, 1, sample_weight=weight, options=options, rng=0)
-    single = fit_parameters(circuit, rows, sample_weight=weight, pseudocount=pseudocount)
+    single = closed_form(circuit, rows, sample_weight=weight, pseudocount=pseudocount)
     np.testing.assert_allclose(np.exp(mixture.edge_log_theta[:, 0]), single.theta, atol=1e-12)
     assert mixture.log_weight[0] == 0.0
 
@@ -408,18 +413,18 @@ def test_a_bag_has_as_many_draws_as_the_rows_weigh_in_proportion_to_their_weight
 
 
 def test_one_component_per_bag_is_the_single_circuit_of_the_bag():
-    X, circuit = two_sources(0)[:, :4], figure_1_circuit()
+    X, circuit = two_sources(0)[:, :4], as_bits(figure_1_circuit())
     mixture = fit_mixture(circuit, X, 1, n_bags=4, rng=0)
     data = MixtureData.of(circuit, pack_columns(X), None, MixtureOptions())
     bags = draw_bags(data.rows, 4, np.random.default_rng(0))
     assert mixture.weights == pytest.approx([0.25] * 4)
     for b, bag in enumerate(bags):
-        single = fit_parameters(circuit, data.rows.unpack(), sample_weight=bag)
+        single = closed_form(circuit, data.rows.unpack(), sample_weight=bag)
         np.testing.assert_allclose(np.exp(mixture.edge_log_theta[:, b]), single.theta, atol=1e-12)
 
 
 def test_the_density_is_the_mean_of_the_bags_densities():
-    X, circuit = two_sources(0)[:, :4], figure_1_circuit()
+    X, circuit = two_sources(0)[:, :4], as_bits(figure_1_circuit())
     options = MixtureOptions(n_components=2, n_runs=3, max_iter=5)
     mixture = fit_mixture(circuit, X, 2, n_bags=3, options=options, rng=0)
     rng = np.random.default_rng(0)
@@ -473,7 +478,7 @@ def test_shares_of_extreme_ratios():
     assert best_share(np.zeros(2), even) == 0.0
 
 
-@given(circuits(max_vars=5), seeds, st.sampled_from([0.0, 1.0]), st.booleans())
+@given(bit_circuits(max_vars=5), seeds, st.sampled_from([0.0, 1.0]), st.booleans())
 @examples(15)
 def test_no_component_lowers_the_training_likelihood(circuit, seed, pseudocount, is_single):
     rng = np.random.default_rng(seed)
@@ -503,11 +508,11 @@ def test_a_new_component_is_fitted_to_its_responsibilities(monkeypatch):
     X = two_sources(0)
     options = MixtureOptions(pseudocount=0.0, tol=0.0)
     mixture = fit_boosted_mixture(independent(6), X, 2, options=options, rng=0)
-    p = np.array([oracle.probabilities(c, X) for c in mixture.components()])
+    p = np.array([oracle.probabilities(c, X) for c in components_of(mixture)])
     joint = mixture.weights[:, np.newaxis] * p
     share = joint[1] / joint.sum(axis=0)
     assert 0.1 < share.mean() < 0.9
-    expected = fit_parameters(independent(6), X, sample_weight=share, pseudocount=0)
+    expected = closed_form(independent(6), X, sample_weight=share, pseudocount=0)
     np.testing.assert_allclose(np.exp(mixture.edge_log_theta[:, 1]), expected.theta, atol=1e-3)
     assert mixture.weights[1] == pytest.approx(share.mean(), abs=1e-3)
 
@@ -524,8 +529,8 @@ def test_boosting_ends_where_nothing_is_left_to_gain():
 def only_ones_first():
     """Two variables, the first of them always 1."""
     builder = CircuitBuilder(balanced_vtree(2))
-    return builder.build(
-        builder.add_sum([(builder.literal(0, 1), builder.add_leaf_sum(1, 0.5), 1.0)])
+    return bits_of(
+        builder, builder.add_sum([(builder.literal(0, 1), builder.add_leaf_sum(1, 0.5), 1.0)])
     )
 
 
@@ -542,16 +547,15 @@ def test_impossible_rows_are_refused_by_their_number():
 @fits
 def test_one_variable_a_known_one_and_one_row(fit):
     builder = CircuitBuilder(balanced_vtree(1))
-    free = builder.build(builder.add_leaf_sum(0, 0.5)).with_names(("a",))
+    free = bits_of(builder, builder.add_leaf_sum(0, 0.5))
     mixture = fit(free, [[1], [0], [1]], 2, rng=0)
     assert np.exp(log_density(mixture, [[0], [1]])).sum() == pytest.approx(1.0)
-    assert mixture.feature_names == ("a",)
     known = CircuitBuilder(balanced_vtree(1))
-    circuit = known.build(known.literal(0, 1))
-    assert len(fit(circuit, [[1], [1]], 2, X_valid=[[1]], rng=0).edge_log_theta) == 0
+    circuit = bits_of(known, known.literal(0, 1))
+    assert len(fit(circuit, [[1], [1]], 2, X_valid=[[1]], rng=0).edge_log_theta) == 1
     with pytest.raises(ValueError, match="Row 1 of X is impossible"):
         fit(circuit, [[1], [0]], 2)
-    mixture = fit(figure_1_circuit(), [[1, 0, 1, 0]], 5, rng=0)
+    mixture = fit(as_bits(figure_1_circuit()), [[1, 0, 1, 0]], 5, rng=0)
     assert np.exp(log_density(mixture, oracle.all_rows(4))).sum() == pytest.approx(1.0)
 
 

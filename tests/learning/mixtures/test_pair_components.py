@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from column_circuits import as_bits
 from strudel.circuits.compile import compile_factorized
+from strudel.learning.bits.fold import folded
 from strudel.learning.bits.mixture import as_mixture
 from strudel.learning.mixtures import pair_components
 from strudel.learning.mixtures.pair_components import learn_pair_components
@@ -39,7 +41,7 @@ def table_of(mixture, codes=CODES):
     shape = tuple(code.n_values for code in codes)
     places = np.indices(shape).reshape(len(shape), -1)
     rows = np.hstack([code.codewords[own] for code, own in zip(codes, places, strict=True)])
-    return np.exp(log_likelihood(mixture, rows)).reshape(shape)
+    return np.exp(log_likelihood(folded(mixture), rows)).reshape(shape)
 
 
 def values_of(table, n_rows, seed=0):
@@ -78,7 +80,7 @@ def test_three_columns_are_as_in_the_rows_though_no_two_depend_on_each_other(n_c
     mixture = learn(doors(n_columns, p=p), codes=codes, n_components=200)
     rows = np.full((8, n_columns), np.nan)
     rows[:, [2, 5, n_columns - 1]] = np.indices((2, 2, 2)).reshape(3, 8).T
-    seen = np.exp(log_marginal(mixture, rows)).reshape(2, 2, 2)
+    seen = np.exp(log_marginal(folded(mixture), rows)).reshape(2, 2, 2)
     rings = seen[:, :, 1] / seen.sum(axis=2)
     np.testing.assert_allclose(rings, [[0.0, 1.0], [1.0, 0.0]], atol=0.05)
 
@@ -106,7 +108,7 @@ def test_a_triple_says_which_models_have_lost_it():
     found = learn_pair_components(values, np.ones(4000), codes, vtree, n_components=200, rng=rng)
     assert [one.columns for one in found.triples] == [(2, 5, 7)]
     assert not found.triples[0].is_lost_by(found.mixture)
-    independent = as_mixture(compile_factorized(vtree, values.mean(axis=1)))
+    independent = as_mixture(as_bits(compile_factorized(vtree, values.mean(axis=1))))
     assert found.triples[0].is_lost_by(independent)
 
 

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 import oracle
-from column_circuits import as_bits
+from column_circuits import as_bits, components_of
 from strudel import Strudel
 from strudel.data.bits import pack_columns
+from strudel.learning.bits.fold import folded
 from strudel.learning.mixtures.em import MixtureData, best_prior, lacking_directions, train_runs
 from strudel.learning.mixtures.em_steps import Prior
 from strudel.learning.mixtures.tilted import TiltedEnsemble, tilt
 from strudel.learning.options import MixtureOptions, SearchOptions
-from strudel.learning.parameters import fit_parameters
+from strudel.learning.parameters import closed_form
 from strudel.learning.search.learn_structure import first_circuit
 from strudel.queries import log_likelihood
 from strudel.tables.column_codes import ColumnCode, column_values
@@ -41,9 +42,7 @@ def table(seed=0, n_rows=300):
 @pytest.fixture(scope="module")
 def circuit():
     bits = pack_columns(table())
-    return fit_parameters(
-        first_circuit(bits, SearchOptions(columns=COLUMNS)), bits, pseudocount=1.0
-    )
+    return closed_form(first_circuit(bits, SearchOptions(columns=COLUMNS)), bits, pseudocount=1.0)
 
 
 def shares_of_rows(n_rows, n_components, seed=1):
@@ -72,7 +71,7 @@ def test_values_are_as_frequent_as_among_the_rows_of_a_component(circuit, column
         ensemble.maximise()
     (mixture,) = ensemble.mixtures()
     every = np.array(oracle.all_rows(N_VARS))
-    for c, component in enumerate(mixture.components()):
+    for c, component in enumerate(components_of(mixture)):
         p = np.array(oracle.probabilities(component, every))
         assert p.sum() == pytest.approx(1.0, abs=1e-12)
         counted = share[:, c].astype(float) @ rows / share[:, c].astype(float).sum()
@@ -90,7 +89,7 @@ def test_components_differ_from_the_circuit_column_by_column(circuit):
     names = [values[0], values[1], possible[:, 6], possible[:, 7], possible[:, 8]]
     design = np.hstack([np.eye(int(one.max()) + 1)[one] for one in names])
     of_circuit = np.log(oracle.probabilities(circuit, possible))
-    for component in mixture.components():
+    for component in components_of(mixture):
         apart = np.log(oracle.probabilities(component, possible)) - of_circuit
         assert np.ptp(apart) > 0.1
         found, *_ = np.linalg.lstsq(design, apart, rcond=None)
@@ -125,7 +124,7 @@ def test_smoothing_draws_to_what_the_other_columns_say(circuit):
             for x in (every, rows)
         )
         virtual = strength * (code.n_values - 1)
-        for c, component in enumerate(mixture.components()):
+        for c, component in enumerate(components_of(mixture)):
             is_now = np.array(oracle.probabilities(component, every)) @ own
             without = is_now / weight[first : first + code.n_values, c]
             without /= without.sum()
@@ -161,7 +160,7 @@ def test_rows_are_as_likely_as_under_the_mixture(circuit):
     log_p = ensemble.log_likelihoods(bags)
     ensemble._n_steps = 0  # the mixture of these very weights
     (mixture,) = ensemble.mixtures()
-    np.testing.assert_allclose(log_p[:, 0], log_likelihood(mixture, rows), atol=1e-4)
+    np.testing.assert_allclose(log_p[:, 0], log_likelihood(folded(mixture), rows), atol=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -180,13 +179,13 @@ def test_new_rows_are_more_likely_than_under_the_circuit(fitted):
     data, _, mixtures = fitted
     new = table(2, 3000)
     for mixture in mixtures:
-        gain = log_likelihood(mixture, new) - log_likelihood(data.single, new)
+        gain = log_likelihood(folded(mixture), new) - log_likelihood(folded(data.single), new)
         assert gain.mean() > 0.4
 
 
 def test_validation_rows_say_how_much_to_smooth(fitted):
     data, runs, mixtures = fitted
-    log_p = np.stack([log_likelihood(one, table(1)) for one in mixtures])
+    log_p = np.stack([log_likelihood(folded(one), table(1)) for one in mixtures])
     valid = np.logaddexp.reduce(log_p, axis=0).mean() - np.log(2.0)
     for strength in (0.03, 30.0):
         other = data.valid_score(
@@ -198,10 +197,10 @@ def test_validation_rows_say_how_much_to_smooth(fitted):
 def test_an_impossible_value_stays_impossible(circuit):
     rows = table()
     never = rows[:, 6] == 0
-    sure = fit_parameters(circuit, rows[never], pseudocount=0.0)
+    sure = closed_form(circuit, rows[never], pseudocount=0.0)
     ensemble, _ = ensemble_of(sure, rows[never], shares_of_rows(int(never.sum()), 2))
     ensemble.maximise()
-    for component in ensemble.mixtures()[0].components():
+    for component in components_of(ensemble.mixtures()[0]):
         assert np.isfinite(ensemble._base).all()
         assert max(oracle.probabilities(component, rows[~never])) == 0.0
 

@@ -7,15 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from column_circuits import as_bits
 from makers import search_options
 from oracle import all_rows
 from strategies import binary_tables, examples
 from strudel import Strudel, log_likelihood
-from strudel.circuits import compile_factorized
+from strudel.circuits import why_not_deterministic
 from strudel.data.bits import pack_columns
 from strudel.learning import SearchOptions, learn_structure
 from strudel.learning import options as searches
+from strudel.learning.bits.compile import independent_bits
 from strudel.learning.bits.flows import compute_flows
+from strudel.learning.bits.fold import folded
 from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply
 from strudel.learning.growing.growth import ALIVE, N_EDGES, places_in, rows_through, undecided
 from strudel.learning.search.best_first import LONG, BestFirstSearch, Gains, split_gains
@@ -84,7 +87,7 @@ def real_gain(growing, operation):
 @pytest.mark.parametrize("n_operations", [0, 12])
 @pytest.mark.parametrize("is_random", [False, True])
 def test_gain_of_every_split_is_the_change_of_the_likelihood(n_operations, is_random):
-    start = compile_factorized(random_vtree(7, rng=3)) if is_random else None
+    start = independent_bits(random_vtree(7, rng=3)) if is_random else None
     growing, _ = grown(0, n_operations, start=start, pseudocount=0.0)
     gains = Gains(growing, least_gain=np.inf)  # no copies beside the way
     n_seen = 0
@@ -131,7 +134,7 @@ def test_gain_of_every_clone_is_the_change_of_the_likelihood(weighted):
 @given(binary_tables(min_vars=1, max_vars=6, max_rows=25), st.integers(0, 1000), st.booleans())
 def test_flows_counts_and_likelihoods_stay_right(rows, seed, is_random):
     rng = np.random.default_rng(seed)
-    start = compile_factorized(random_vtree(rows.shape[1], rng=seed)) if is_random else None
+    start = independent_bits(random_vtree(rows.shape[1], rng=seed)) if is_random else None
     growing = growing_circuit(rows, start, strength=3.0)
     search = best_first(growing, min_rows=1)
     for _ in range(int(rng.integers(8))):
@@ -140,17 +143,16 @@ def test_flows_counts_and_likelihoods_stay_right(rows, seed, is_random):
             break
         apply(growing, operation)
     g = growing.growth
-    circuit = growing.shrunk()
-    everything = all_rows(circuit.n_vars)
+    circuit = folded(growing.shrunk())
+    everything = all_rows(circuit.vtree.n_vars)
     assert np.exp(log_likelihood(circuit, everything)).sum() == pytest.approx(1.0)
-    assert circuit.is_deterministic
-    assert circuit.is_structured_decomposable
-    assert circuit.n_edges == growing.n_edges
+    assert why_not_deterministic(circuit) is None
+    assert circuit.size == growing.n_edges
     assert log_likelihood(circuit, rows).mean() == pytest.approx(growing.train_log_likelihood)
     assert log_likelihood(circuit, rows).mean() == pytest.approx(growing.valid_log_likelihood)
     alive = g.edge["death"][: g.size[N_EDGES]] == ALIVE
     counted = np.sort(g.edge["train"][: g.size[N_EDGES]][alive])
-    flows = compute_flows(circuit, pack_columns(rows))
+    flows = compute_flows(as_bits(circuit), pack_columns(rows))
     np.testing.assert_array_equal(np.sort(flows.edge_count), counted)
 
 
@@ -159,18 +161,20 @@ def test_a_copy_drawn_with_all_might_changes_nothing(pseudocount):
     rows = clusters(2, n_rows=60, n_vars=5)
     everything = all_rows(5)
     growing = growing_circuit(rows, strength=1e12, pseudocount=pseudocount)
-    before = log_likelihood(growing.shrunk(), everything)
+    before = log_likelihood(folded(growing.shrunk()), everything)
     search = best_first(growing, min_rows=1)
     while (operation := search.next()) is not None and operation.target >= 0:
         apply(growing, operation)
-        np.testing.assert_allclose(log_likelihood(growing.shrunk(), everything), before, atol=1e-8)
+        np.testing.assert_allclose(
+            log_likelihood(folded(growing.shrunk()), everything), before, atol=1e-8
+        )
     assert growing.n_splits > 0
     if pseudocount > 1.0:  # else the sum above a split, which is no copy, goes on learning
         for _ in range(6):
             candidates = growing.candidates()
             edge = int(candidates[0])
             growing.split(edge, Gains(growing).best_place(edge))
-            after = log_likelihood(growing.shrunk(), everything)
+            after = log_likelihood(folded(growing.shrunk()), everything)
             np.testing.assert_allclose(after, before, atol=1e-8)
 
 
@@ -222,7 +226,7 @@ def test_history_holds_what_the_returned_circuit_reaches(search):
     assert history.valid[history.best] == history.valid.max()
     assert log_likelihood(circuit, rows[300:]).mean() == pytest.approx(history.valid.max())
     assert log_likelihood(circuit, rows[:300]).mean() == pytest.approx(history.train[history.best])
-    assert circuit.n_edges == history.n_edges[history.best]
+    assert circuit.size == history.n_edges[history.best]
     assert np.all(np.diff(history.seconds) >= 0)
 
 
@@ -231,7 +235,7 @@ def test_deeper_copies_are_drawn_to_their_originals_also(copy_depth):
     rows = clusters(8, n_rows=100, n_vars=6)
     options = search_options(copy_depth=copy_depth, smoothing="hierarchical", max_splits=8)
     circuit, _ = learn_structure(rows, rows, search=options)
-    assert np.exp(log_likelihood(circuit, all_rows(circuit.n_vars))).sum() == pytest.approx(1)
+    assert np.exp(log_likelihood(circuit, all_rows(circuit.vtree.n_vars))).sum() == pytest.approx(1)
 
 
 @pytest.mark.compiled
@@ -256,8 +260,8 @@ def test_greedy_search_by_gain_splits_on_undecided_variables():
     options = search_options(variable_score="gain", max_splits=12)
     circuit, history = learn_structure(rows, search=options)
     assert len(history) > 5
-    assert circuit.is_deterministic
-    flows = compute_flows(circuit, pack_columns(rows))
+    assert why_not_deterministic(circuit) is None
+    flows = compute_flows(as_bits(circuit), pack_columns(rows))
     assert np.all(flows.active_edge[circuit.vtree.root] >= 0)
 
 
@@ -265,7 +269,9 @@ def test_one_variable_and_constant_columns():
     for rows in (np.array([[0], [1], [1]]), np.ones((20, 4), dtype=int)):
         options = search_options(search="best_first", smoothing="hierarchical", max_splits=3)
         circuit, _ = learn_structure(rows, rows, search=options)
-        assert np.exp(log_likelihood(circuit, all_rows(circuit.n_vars))).sum() == pytest.approx(1)
+        assert np.exp(
+            log_likelihood(circuit, all_rows(circuit.vtree.n_vars))
+        ).sum() == pytest.approx(1)
 
 
 def test_without_validation_rows_the_last_circuit_is_returned():
@@ -319,7 +325,7 @@ def test_an_interrupt_ends_the_whole_race(call):
     circuit, history = learn_structure(rows[:200], rows[200:], search=options, on_split=stop)
     assert history.stopped_because == "interrupted"
     assert n_calls == call
-    assert circuit.is_deterministic
+    assert why_not_deterministic(circuit) is None
 
 
 def test_auto_needs_validation_rows():

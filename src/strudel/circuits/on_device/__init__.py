@@ -2,6 +2,6 @@
 
 For modules and questions: a pass through a circuit over columns (`levels`, `passes`,
 `triton_passes`), and log-probabilities of rows (`column_rows`). For the learner, over bits: EM and
-likelihoods as products of flows (`flow_products`, `flow_shares`, `bit_rows`), and steps of networks
+likelihoods as products of flows (`flow_products`, `flow_shares`), and steps of networks
 that are `recorded`.
 """

@@ -22,8 +22,8 @@ from typing import Any, Literal
 import numpy as np
 
 from strudel._types import NONE, FloatArray
+from strudel.circuits.builder import assemble, columns_of_values
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.normal_form import assemble_columns, columns_of_values
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.io.formats.sum_product import (
@@ -158,7 +158,7 @@ def node_arrays(nodes: DecisionNodes, vtree: Vtree, node_vtree: list[int]) -> di
         "edge_parent": np.concatenate([coin_parent, coin_parent, index[parent[kept]]]),
         "edge_left": np.concatenate([2 * coin_var + 1, 2 * coin_var, index[prime]]),
         "edge_right": right.astype(np.int32),
-        "edge_log_theta": np.concatenate([*one_and_zero, nodes.log_theta[kept]]),
+        "edge_log_theta": np.concatenate([*one_and_zero, nodes.log_theta[kept]])[:, np.newaxis],
         "root": int(index[-1]),
     }
 
@@ -190,7 +190,7 @@ def read_psdd(file: TextFile, options: ReadOptions) -> Circuit:
     if recovered is None or options.vtree not in (None, recovered[0]):
         return circuit_from_graph(file, *_as_graph(nodes), options)
     columns = columns_of_values([2] * recovered[0].n_vars)
-    circuit = assemble_columns(columns, **node_arrays(nodes, *recovered))
+    circuit = assemble(columns, **node_arrays(nodes, *recovered))
     return finish(circuit, file, options, nodes.largest_variable())
 
 
@@ -371,7 +371,7 @@ def read_predictor(file: TextFile, options: ReadOptions) -> PredictorCircuit:
     # Every edge carries its place among the elements through the sorting of nodes.
     nodes.log_theta = -np.arange(len(nodes.prime), dtype=np.float64)
     columns = columns_of_values([2] * recovered[0].n_vars)
-    structure = assemble_columns(columns, **node_arrays(nodes, *recovered))
+    structure = assemble(columns, **node_arrays(nodes, *recovered))
     element = (-structure.edge_log_theta[:, 0]).astype(np.int64)
     literal_weight = np.zeros((2 * len(columns), reader.n_outputs))
     for node, literal in nodes.literals.items():

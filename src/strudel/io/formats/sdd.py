@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from strudel._types import NONE
-from strudel.circuits.sum_product_graph import SumProductGraph
-from strudel.circuits.vtree_recovery import recover_vtree
+from strudel.circuits.sum_product_graph import SumProductGraph, recover_vtree
 from strudel.errors import GraphError
 from strudel.io.formats.sum_product import ReadOptions
 from strudel.io.formats.text import Ids, TextFile, read_header, signed

@@ -26,10 +26,8 @@ import numpy as np
 from strudel._names import names_of
 from strudel._types import NONE, FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.normal_form import normal_form
-from strudel.circuits.reweigh import normalized, pruned, side_by_side
-from strudel.circuits.sum_product_graph import SumProductGraph
-from strudel.circuits.vtree_recovery import recover_vtree
+from strudel.circuits.reweigh import adds_up, normalized, pruned, side_by_side
+from strudel.circuits.sum_product_graph import SumProductGraph, normal_form, recover_vtree
 from strudel.errors import GraphError, NormalizedWarning
 from strudel.io.formats.text import Ids, Lines, TextFile, number, read_header, show, signed
 from strudel.io.formats.trees import inorder_ids
@@ -39,7 +37,6 @@ from strudel.tables.schema import Columns, why_not_columns
 from strudel.trees.vtree import Vtree
 
 TOLERANCE = 1e-6  # how far from one the parameters of a sum may add up: files with seven digits
-ROUNDING = 1e-9  # the same, of floats
 LARGEST = 1e6  # of a log-parameter that is to be normalised: sums of these stay finite
 NAMES = b"c feature_names "
 
@@ -104,22 +101,9 @@ def finish(circuit: Circuit, file: TextFile, options: ReadOptions, mentioned: in
     names = read_names(file, n_vars)
     if names is None:
         return circuit
-    columns = [replace(own, name=name) for own, name in zip(circuit.columns, names, strict=True)]
-    problem = why_not_columns(made := replace(circuit.columns, columns=tuple(columns)))
-    return file.refuse(problem) if problem is not None else circuit.with_columns(made)
-
-
-def adds_up(circuit: Circuit) -> bool:
-    """Whether leaves and sums add up to one, but for the rounding of floats."""
-    pairs = (
-        (circuit.leaf_log_p, circuit.leaf_first),
-        (circuit.edge_log_theta, circuit.sum_edges),
-    )
-    return all(
-        bool(np.all(np.abs(np.add.reduceat(np.exp(logs), first[:-1], axis=0) - 1.0) <= ROUNDING))
-        for logs, first in pairs
-        if len(logs)
-    )
+    named = circuit.with_names(names)
+    problem = why_not_columns(named.columns)
+    return file.refuse(problem) if problem is not None else named
 
 
 def circuit_from_graph(

@@ -1,4 +1,4 @@
-"""Circuits: probabilistic circuits in one normal form, as flat arrays.
+"""Circuits over 0/1 variables, as learners grow them: flat arrays in one normal form.
 
 Every inner vtree node owns sum nodes. A sum is a list of *edges*; an edge is a weighted product of
 a left child, normalised for the left vtree child, and a right child, normalised for the right one.
@@ -8,32 +8,24 @@ a PSDD.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from strudel._display import Shown
 from strudel._types import NONE, FloatArray, IntArray
+from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.circuit import LARGEST_LOG, Edges, starts
-from strudel.tables.table_code import CodedNames, TableCode, code_of
 from strudel.trees.vtree import Vtree
 
 
 @dataclass(frozen=True, eq=False)
-class BitCircuit(Shown):
+class BitCircuit:
     """A probabilistic circuit over 0/1 variables.
 
     Node ``2 * v + value`` is the literal `X_v = value`, all literals come first, children come
     before parents, and the last node is the root. A product has no node of its own: it is one row
     of the edge arrays.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> figure_1_circuit()
-    BitCircuit(n_vars=4, n_nodes=17, n_edges=16)
     """
 
     vtree: Vtree
@@ -42,7 +34,6 @@ class BitCircuit(Shown):
     edge_left: IntArray  # (n_edges,) left child; the literal itself at a vtree leaf
     edge_right: IntArray  # (n_edges,) right child; NONE at a vtree leaf
     edge_log_theta: FloatArray  # (n_edges,) natural log of the parameter
-    feature_names: tuple[str, ...] | None = None  # one per variable
 
     def __post_init__(self) -> None:
         problem = why_not_well_formed(self)
@@ -93,41 +84,6 @@ class BitCircuit(Shown):
         """The sum node every edge leaves."""
         return np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(self.node_edges))
 
-    @cached_property
-    def depth(self) -> int:
-        """Number of edges on the longest path from the root down to a literal."""
-        height = np.zeros(self.n_nodes, dtype=np.int64)
-        parent = self.edge_parent
-        for v in range(self.vtree.n_nodes):  # all edges of one at once: their children lie below
-            edges = self.vtree_edges(v)
-            if len(edges):
-                right = np.maximum(self.edge_right[edges], 0)
-                below = np.maximum(
-                    height[self.edge_left[edges]], height[right] * (self.edge_right[edges] != NONE)
-                )
-                np.maximum.at(height, parent[edges], below + 1)
-        return int(height[self.root])
-
-    def vtree_edges(self, v: int) -> IntArray:
-        """The edges of all sums at vtree node `v`."""
-        first, edges = self._edges_by_vtree
-        return edges[first[v] : first[v + 1]]
-
-    @cached_property
-    def _edges_by_vtree(self) -> tuple[IntArray, IntArray]:
-        edge_vtree = self.node_vtree[self.edge_parent]
-        edges = np.argsort(edge_vtree, kind="stable").astype(np.int32)
-        return starts(edge_vtree, self.vtree.n_nodes), edges
-
-    @cached_property
-    def sums_by_vtree(self) -> tuple[IntArray, IntArray]:
-        """Sums of vtree node `v` are `nodes[first[v]:first[v + 1]]`."""
-        sums = np.arange(2 * self.n_vars, self.n_nodes, dtype=np.int32)
-        place = self.node_vtree[sums]
-        if np.any(np.diff(place) < 0):  # only in circuits built by hand
-            sums = sums[np.argsort(place, kind="stable")]
-        return starts(place, self.vtree.n_nodes), sums
-
     @property
     def theta(self) -> FloatArray:
         """The parameters themselves, not their logs."""
@@ -138,114 +94,99 @@ class BitCircuit(Shown):
         made = replace(self, edge_log_theta=np.array(edge_log_theta, dtype=np.float64))
         return made.made_deterministic() if self.is_known_deterministic else made
 
-    def with_names(self, feature_names: tuple[str, ...] | None) -> BitCircuit:
-        """The same circuit with other feature names; a code stays."""
-        if self.table_code is not None and code_of(feature_names) is None:
-            feature_names = CodedNames(self.table_code, feature_names)
-        made = replace(self, feature_names=feature_names)
-        return made.made_deterministic() if self.is_known_deterministic else made
-
-    @property
-    def table_code(self) -> TableCode | None:
-        """How the columns of a table became the variables, if they did."""
-        return code_of(self.feature_names)
-
-    def with_table_code(self, code: TableCode | None) -> BitCircuit:
-        """The same circuit, which answers in the columns of a table; None for its variables."""
-        names = None if self.feature_names is None else tuple(self.feature_names)
-        if code is not None and code.n_vars != self.n_vars:
-            raise ValueError(
-                f"The code has {code.n_vars} variables, but the circuit has {self.n_vars}."
-            )
-        made = object.__new__(BitCircuit)
-        made.__dict__.update(self.__dict__)  # the same arrays, and what is known of them by now
-        made.__dict__.pop("_folded", None)  # but for what it is over other columns
-        made.__dict__["feature_names"] = names if code is None else CodedNames(code)
-        return made
-
-    @cached_property
-    def is_smooth(self) -> bool:
-        """Whether all children of every sum are about the same variables."""
-        return self.is_in_normal_form or _properties().why_not_smooth(self) is None
-
-    @cached_property
-    def is_decomposable(self) -> bool:
-        """Whether the two children of every product share no variable."""
-        return self.is_in_normal_form or _properties().why_not_decomposable(self) is None
-
-    @cached_property
-    def is_structured_decomposable(self) -> bool:
-        """Whether every product splits its variables as the vtree does."""
-        return self.is_in_normal_form or _properties().why_not_structured_decomposable(self) is None
-
-    @cached_property
-    def is_in_normal_form(self) -> bool:
-        """Whether every node lies at its vtree node, with its children on the proper sides."""
-        return _properties().why_not_in_normal_form(self) is None
-
-    @cached_property
-    def is_deterministic(self) -> bool:
-        """Whether no row satisfies two edges of one sum."""
-        return _properties().why_not_deterministic(self) is None
-
     @property
     def is_known_deterministic(self) -> bool:
-        """Whether it was found to be, or is by the way it was made."""
-        return self.__dict__.get("is_deterministic", False)
+        """Whether it is by the way it was made."""
+        return self.__dict__.get("_is_deterministic", False)
 
     def made_deterministic(self) -> BitCircuit:
         """Itself, where its maker knows that it is deterministic: nobody needs to check."""
-        self.__dict__["is_deterministic"] = True
+        self.__dict__["_is_deterministic"] = True
         return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by making the circuit again, so that its arrays are checked and stay read-only."""
-        return BitCircuit, tuple(getattr(self, field.name) for field in fields(self))
-
-    def __repr__(self) -> str:
-        return f"BitCircuit(n_vars={self.n_vars}, n_nodes={self.n_nodes}, n_edges={self.n_edges})"
-
-
-def _properties() -> Any:
-    """Imported late: `properties` is written in terms of `BitCircuit`."""
-    from strudel.learning.bits import properties
-
-    return properties
 
 
 def why_not_well_formed(circuit: BitCircuit) -> str | None:
-    """Why the arrays do not fit together, or None.
-
-    Says nothing of smoothness, decomposability or determinism: see `properties`.
-    """
+    """Why the arrays do not fit together, or are not in normal form; None if they are."""
     n_vars, n_nodes, n_edges = circuit.n_vars, len(circuit.node_vtree), len(circuit.edge_left)
-    node_edges = circuit.node_edges
+    node_edges, vtree = circuit.node_edges, circuit.vtree
     if not len(circuit.edge_right) == len(circuit.edge_log_theta) == n_edges:
         return "the edge arrays differ in length"
     if len(node_edges) != n_nodes + 1 or node_edges[0] != 0 or node_edges[-1] != n_edges:
         return "node_edges must start at 0, end at n_edges and have n_nodes + 1 entries"
-    if np.any(node_edges[1:] < node_edges[:-1]):  # a difference could overflow
-        return "node_edges must not decrease"
-    if n_nodes < 2 * n_vars + 1 and not (n_vars == 1 and n_nodes == 2):
+    if n_nodes < 2 * n_vars + 1:
         return (
             f"{n_vars} variables need {2 * n_vars} literals and a root, but {n_nodes} nodes exist"
         )
-    if np.any(node_edges[: 2 * n_vars + 1] != 0):
-        return "a literal must not have edges"
-    empty = np.flatnonzero(np.diff(node_edges[2 * n_vars :]) == 0)
-    if len(empty):
-        return f"sum node {2 * n_vars + empty[0]} has no edges"
-    if np.any((circuit.node_vtree < 0) | (circuit.node_vtree >= circuit.vtree.n_nodes)):
+    width = np.diff(node_edges)
+    if np.any(width[: 2 * n_vars] != 0) or np.any(width[2 * n_vars :] <= 0):
+        return "a literal must not have edges, and every sum must have some"
+    if np.any((circuit.node_vtree < 0) | (circuit.node_vtree >= vtree.n_nodes)):
         return "node_vtree points outside the vtree"
-    if not np.array_equal(circuit.node_vtree[: 2 * n_vars], np.repeat(circuit.vtree.var_leaf, 2)):
+    if not np.array_equal(circuit.node_vtree[: 2 * n_vars], np.repeat(vtree.var_leaf, 2)):
         return "node 2 * v + value must be a literal at the leaf of variable v"
-    parent = np.repeat(np.arange(n_nodes), np.diff(node_edges))
-    if np.any((circuit.edge_left < 0) | (circuit.edge_left >= parent)):
-        return "the left child of every edge must come before its parent"
-    if np.any((circuit.edge_right < NONE) | (circuit.edge_right >= parent)):
-        return "the right child of every edge must be NONE or come before its parent"
+    parent, left, right = circuit.edge_parent, circuit.edge_left, circuit.edge_right
+    if np.any((left < 0) | (left >= parent)) or np.any((right < NONE) | (right >= parent)):
+        return "the children of every edge must come before their parent"
+    v = circuit.node_vtree[parent]
+    child_vtree = np.append(circuit.node_vtree, NONE)  # so that child NONE has vtree node NONE
+    is_good = np.where(
+        vtree.node_var[v] != NONE,
+        (left < 2 * n_vars) & (child_vtree[left] == v) & (right == NONE),
+        (child_vtree[left] == vtree.node_left[v]) & (child_vtree[right] == vtree.node_right[v]),
+    )
+    if not np.all(is_good) or circuit.node_vtree[-1] != vtree.root:
+        return "nodes must be normalised for the vtree nodes that they name"
     if not np.all(circuit.edge_log_theta <= LARGEST_LOG):  # nan is not, either
         return f"log-parameters must be numbers up to {LARGEST_LOG:g}, or -inf"
-    if circuit.feature_names is not None and len(circuit.feature_names) != n_vars:
-        return f"there are {len(circuit.feature_names)} feature names for {n_vars} variables"
     return None
+
+
+def bits_of(builder: CircuitBuilder, root: int | None = None) -> BitCircuit:
+    """What a builder has below a node, the last one by default."""
+    root = builder.n_nodes - 1 if root is None else root
+    if root < 2 * builder.vtree.n_vars:  # a single variable that is known
+        root = builder.add_at(builder.vtree.root, [(root, NONE, 0.0)])
+    node_vtree = np.array(builder.node_vtree, dtype=np.int32)
+    return assemble_bits(builder.vtree, node_vtree, *builder.edge_arrays(), root)
+
+
+def assemble_bits(
+    vtree: Vtree,
+    node_vtree: IntArray,
+    edge_parent: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    edge_log_theta: FloatArray,
+    root: int,
+) -> BitCircuit:
+    """Make a `BitCircuit` of the nodes that `root` reaches, given edges in any order of parents.
+
+    Edges of one parent keep their order. Nodes are sorted by vtree node and number, which puts
+    children first because vtree children come before their parents.
+    """
+    n_literals = 2 * vtree.n_vars
+    reached = np.zeros(len(node_vtree), dtype=bool)
+    reached[:n_literals] = True
+    reached[root] = True
+    by_vtree = np.argsort(node_vtree[edge_parent], kind="stable")[::-1]
+    first = np.flatnonzero(np.diff(node_vtree[edge_parent[by_vtree]], prepend=-1))
+    for group in np.split(by_vtree, first[1:]):  # from the root's vtree node down
+        active = group[reached[edge_parent[group]]]
+        reached[edge_left[active]] = True
+        reached[edge_right[active][edge_right[active] != NONE]] = True
+    sums = np.flatnonzero(reached[n_literals:]) + n_literals
+    sums = sums[np.argsort(node_vtree[sums], kind="stable")]
+    number = np.full(len(node_vtree) + 1, NONE, dtype=np.int32)  # number[NONE] stays NONE
+    number[:n_literals] = np.arange(n_literals)
+    number[sums] = np.arange(n_literals, n_literals + len(sums))
+
+    kept = np.flatnonzero(reached[edge_parent])
+    kept = kept[np.argsort(number[edge_parent[kept]], kind="stable")]
+    return BitCircuit(
+        vtree=vtree,
+        node_vtree=np.concatenate([node_vtree[:n_literals], node_vtree[sums]]),
+        node_edges=starts(number[edge_parent[kept]], n_literals + len(sums)),
+        edge_left=number[edge_left[kept]],
+        edge_right=number[edge_right[kept]],
+        edge_log_theta=np.array(edge_log_theta[kept], dtype=np.float64),
+    )

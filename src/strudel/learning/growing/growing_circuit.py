@@ -22,9 +22,8 @@ import numpy as np
 
 from strudel._numba import soonest
 from strudel._types import NONE, AnyArray, CountArray, FloatArray, IntArray, WordArray
-from strudel.circuits.builder import assemble
 from strudel.data.bits import BitMatrix, pack_rows
-from strudel.learning.bits.circuit import BitCircuit
+from strudel.learning.bits.circuit import BitCircuit, assemble_bits
 from strudel.learning.bits.flows import compute_flows
 from strudel.learning.growing.growth import (
     ALIVE,
@@ -206,7 +205,7 @@ class GrowingCircuit:
 
     def _assemble(self, edges: IntArray, log_theta: FloatArray) -> BitCircuit:
         g = self.growth
-        circuit = assemble(
+        circuit = assemble_bits(
             self.vtree,
             g.node["vtree"][: g.size[N_NODES]].copy(),
             g.edge["parent"][edges],

@@ -94,7 +94,7 @@ def fit_boosted_mixture(
 
     limits = replace(options, max_iter=n_components)  # steps of the history are components
     found: BitMixture = climb(step, MixtureHistory(), limits, on_iteration)
-    return found.with_names(circuit.feature_names)
+    return found
 
 
 def _first_shares(

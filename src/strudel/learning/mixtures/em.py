@@ -43,7 +43,7 @@ from strudel.learning.mixtures.em_steps import (
 )
 from strudel.learning.mixtures.tilted import TiltedChoices, TiltedEnsemble, tilt
 from strudel.learning.options import InitParams, MixtureOptions
-from strudel.learning.parameters import fit_parameters
+from strudel.learning.parameters import closed_form
 from strudel.learning.progress import MixtureHistory, offer
 from strudel.tables.column_codes import ColumnCode, as_column_codes, complete_columns
 
@@ -104,18 +104,7 @@ def fit_mixture(
     on_iteration : callable, optional
         Called with the history after every step, for progress.
 
-    Returns
-    -------
-    Mixture
-        A keyboard interrupt ends EM, not the call: the best mixture so far is returned.
-
-    Examples
-    --------
-    >>> from strudel import sample
-    >>> from strudel.circuits import figure_1_circuit
-    >>> circuit = figure_1_circuit()
-    >>> fit_mixture(circuit, sample(circuit, 200, random_state=0), n_components=3, rng=0)
-    BitMixture(n_components=3, n_vars=4, n_nodes=17, n_edges=16)
+    A keyboard interrupt ends EM, not the call: the best mixture so far is returned.
     """
     options = replace(options or MixtureOptions(), n_components=n_components)
     if n_bags is not None:
@@ -125,7 +114,7 @@ def fit_mixture(
     bags = None if n_bags is None else draw_bags(data.rows, n_bags, rng)
     runs = train_runs(data, options, rng, on_iteration, bags)
     mixtures = runs.mixtures(best_prior(data, [runs], options))
-    return average(mixtures).with_names(circuit.feature_names)
+    return average(mixtures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +146,7 @@ class MixtureData:
             valid_rows, valid_place = distinct_rows(as_bits(valid))
             tables.append(valid_rows)
             places.append(valid_place)
-        single = fit_parameters(circuit, rows, pseudocount=1.0)
+        single = closed_form(circuit, rows)
         if options.is_tilted:
             tilted, tilted_bags = tilt(single, options.columns, *tables)
             held_out = [] if valid is None else tilted_bags[1]
@@ -483,7 +472,7 @@ def _covariance(circuit: BitCircuit) -> FloatArray:
     n_vars = circuit.n_vars
     codes = np.full((n_vars + 1, n_vars), UNKNOWN, dtype=np.uint8)
     codes[np.arange(n_vars), np.arange(n_vars)] = 1
-    _, ones = literal_probabilities(circuit, codes, "fit")
+    ones = literal_probabilities(circuit, codes)
     alone = ones[-1]
     pairs = np.where(alone[:, np.newaxis] > 0.0, alone[:, np.newaxis] * ones[:-1], 0.0)
     pairs = (pairs + pairs.T) / 2.0  # equal up to rounding

@@ -223,7 +223,7 @@ class Prior:
 
 
 def uniform_prior(circuit: BitCircuit, strength: float) -> Prior:
-    """The prior that treats all edges of a sum alike, as in `fit_parameters`."""
+    """The prior that treats all edges of a sum alike, as in `closed_form`."""
     return Prior(float(strength), 1.0 / np.diff(circuit.node_edges)[circuit.edge_parent])
 
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from strudel._types import NONE
 from strudel.circuits.products import Pairs
 from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.fold import fold_bits
+from strudel.learning.bits.fold import fold_bits, numbered
 from strudel.learning.bits.mixture import BitMixture
 
 SAME = 1e-9  # parameters that differ by less are the same, but for rounding
@@ -33,18 +34,14 @@ def on_finer_structure(mixture: BitMixture, finer: BitCircuit) -> BitMixture:
     if mixture.structure is finer:
         return mixture
     coarse = mixture.structure
-    number = np.log(np.arange(finer.n_edges) + 2.0)  # to know each edge again among edges and cells
-    fine, free = (
-        fold_bits(one, logs[:, np.newaxis])
-        for one, logs in ((finer, number), (coarse, np.zeros(coarse.n_edges)))
-    )
+    fine, line_edge = numbered(finer)
+    free = fold_bits(coarse, np.zeros((coarse.n_edges, 1)))
     pairs = Pairs(fine, free, query="on_finer_structure")
     weighed = fold_bits(coarse, mixture.edge_log_theta)
     cells = np.where(pairs.is_common[:, np.newaxis], weighed.leaf_log_p[pairs.cell_q], -np.inf)
     found = np.concatenate(pairs.normalized(weighed.edge_log_theta[pairs.edge_q], cells))
-    own = np.concatenate([fine.edge_log_theta[pairs.edge_p, 0], fine.leaf_log_p[pairs.cell_p, 0]])
-    edge = np.rint(np.exp(own)).astype(np.int64) - 2  # below zero: a literal, or what cannot be
-    found, edge = found[edge >= 0], edge[edge >= 0]
+    edge = line_edge[np.concatenate([pairs.edge_p, fine.n_edges + pairs.cell_p])]
+    found, edge = found[edge != NONE], edge[edge != NONE]
     log_theta = np.empty((finer.n_edges, mixture.n_components))
     is_finer = np.array_equal(np.unique(edge), np.arange(finer.n_edges))
     if is_finer:

@@ -641,7 +641,7 @@ def fit_continuous_mixture(
     runs = _Runs(data, rows, method, options, on_iteration, clock)
     with _threads_for(len(edges.edge) * method.n_points * method.batch_size):
         mixture = runs.mixture(sizes, np.random.default_rng(rng))
-    return mixture.with_names(circuit.feature_names)
+    return mixture
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,9 +30,9 @@ from threadpoolctl import threadpool_limits
 
 from strudel._compiling import NO_LIMIT, Clock
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.compile import compile_column_tree
+from strudel.learning.bits.compile import compile_column_tree
 from strudel.learning.bits.flows import compute_flows
-from strudel.learning.bits.likelihood import log_probabilities
+from strudel.learning.bits.likelihood import rows_log_likelihood
 from strudel.learning.bits.mixture import BitMixture
 from strudel.tables.column_codes import ColumnCode
 from strudel.trees.column_tree import ColumnTree, column_tops
@@ -103,7 +103,7 @@ class Triple:
         for axis, (var, value) in enumerate(self.literals):
             is_in = np.arange(8) >> (2 - axis) & 1 == 1
             evidence[:, var] = np.where(is_in, value, 1 - value)
-        said = np.exp(log_probabilities(model, evidence, "fit")).reshape(2, 2, 2)
+        said = np.exp(rows_log_likelihood(model, evidence)).reshape(2, 2, 2)
         return bool(_interaction(self.counts, said * self.counts.sum()) > LEAST_Z)
 
 

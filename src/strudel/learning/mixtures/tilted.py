@@ -27,8 +27,8 @@ import numpy as np
 
 from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.normalization import normalized_columns
 from strudel.circuits.passes import LANES, Plan, log_of, pass_down, pass_up, working_memory
+from strudel.circuits.reweigh import normalized_columns
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import slices
 from strudel.learning.bits.circuit import BitCircuit

@@ -25,16 +25,18 @@ from numpy.typing import ArrayLike
 
 from strudel._compiling import now
 from strudel._types import AnyArray
-from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.properties import why_no_deterministic_components
 from strudel.data.bits import BitMatrix, merge_if_it_pays
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
 from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.flows import flow_log_likelihood
-from strudel.learning.bits.properties import check_properties, why_not_deterministic
+from strudel.learning.bits.compile import bits_of_tree, compile_column_tree, independent_bits
+from strudel.learning.bits.flows import compute_flows
+from strudel.learning.bits.fold import folded, unfold
 from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply, replay
 from strudel.learning.options import BestFirst, Greedy, Init, LearnPSDD, Race, SearchOptions
-from strudel.learning.parameters import fit_parameters
+from strudel.learning.parameters import closed_form
 from strudel.learning.progress import History, offer
 from strudel.learning.search.best_first import BestFirstSearch
 from strudel.learning.search.greedy import VariablePicker, pick_edge
@@ -80,8 +82,8 @@ def learn_structure(
     search: SearchOptions | None = None,
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
-    start: BitCircuit | None = None,
-) -> tuple[BitCircuit, History]:
+    start: Circuit | None = None,
+) -> tuple[Circuit, History]:
     """Learn a structured-decomposable, deterministic circuit by splits (Algorithm 2).
 
     Parameters
@@ -99,10 +101,9 @@ def learn_structure(
         Called with the history after every split, for progress.
     start : Circuit, optional
         Where to start, instead of the circuit of `search.init` and `search.vtree`: one that was
-        learned before, read from a file or made by hand, as long as it is deterministic, in normal
-        form, and every row is possible. Its parameters do not matter. Splits never make a row
-        possible that it excludes, so a circuit of a logical constraint (`uniform_circuit`) stays
-        one. The bounds of the search, except `max_edges`, count from here.
+        learned before, read from a file or made by hand, as long as it is deterministic and every
+        row is possible. Its parameters do not matter. Splits never make a row possible that it
+        excludes. The bounds of the search, except `max_edges`, count from here.
 
     Returns
     -------
@@ -116,11 +117,14 @@ def learn_structure(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.integers(0, 2, size=(200, 1)).repeat(5, axis=1) ^ (rng.random((200, 5)) < 0.1)
     >>> circuit, history = learn_structure(X[:150], X[150:])
-    >>> circuit.is_deterministic and circuit.is_structured_decomposable
-    True
+    >>> circuit.n_components, bool(history.best > 0)
+    (1, True)
     """
     search = search or SearchOptions()
-    return grow(train, valid, search=search, rng=rng, on_split=on_split, start=start).best()
+    first = None if start is None else unfold(start, None).structure
+    grown = grow(train, valid, search=search, rng=rng, on_split=on_split, start=first)
+    circuit, history = grown.best()
+    return folded(circuit), history
 
 
 def grow(
@@ -214,7 +218,7 @@ def first_circuit(
     if search.vtree in ("chow_liu", "auto"):  # under a constraint there is nothing to compare
         tree = learn_chow_liu_tree(train, alpha=search.alpha)
         vtree = vtree_from_chow_liu(tree)
-        return compile_factorized(vtree) if is_independent else compile_chow_liu(tree, vtree)
+        return independent_bits(vtree) if is_independent else bits_of_tree(tree, vtree)
     if isinstance(search.vtree, Vtree):
         vtree = search.vtree
     else:
@@ -226,8 +230,8 @@ def first_circuit(
             "variables."
         )
     if is_independent:
-        return compile_factorized(vtree)
-    return compile_chow_liu(learn_tree_for_vtree(train, vtree, alpha=search.alpha), vtree)
+        return independent_bits(vtree)
+    return bits_of_tree(learn_tree_for_vtree(train, vtree, alpha=search.alpha), vtree)
 
 
 def _first_circuit_of_columns(
@@ -263,12 +267,11 @@ def _check_start(start: BitCircuit, train: BitMatrix, valid: BitMatrix) -> None:
             f"The training rows have {train.n_vars} columns, but the circuit to start from has "
             f"{start.n_vars} variables."
         )
-    check_properties(start, "learn_structure", "in_normal_form")
-    if not start.is_deterministic:
-        raise CircuitPropertyError(
-            "learn_structure starts from a deterministic circuit, but "
-            f"{why_not_deterministic(start)}."
-        )
+    reason = None
+    if not start.is_known_deterministic:
+        reason = why_no_deterministic_components(folded(start))
+    if reason is not None:
+        raise CircuitPropertyError(f"A search starts from a deterministic circuit, but {reason}.")
     for name, bits in (("training", train), ("validation", valid)):
         impossible = impossible_rows(start, bits)
         if len(impossible):
@@ -280,8 +283,7 @@ def _check_start(start: BitCircuit, train: BitMatrix, valid: BitMatrix) -> None:
 
 def impossible_rows(circuit: BitCircuit, bits: BitMatrix) -> AnyArray:
     """The rows that no parameters of a deterministic circuit make possible."""
-    no_choice = circuit.with_parameters(np.zeros(circuit.n_edges))
-    return np.flatnonzero(flow_log_likelihood(no_choice, bits) == -np.inf)
+    return np.flatnonzero(~compute_flows(circuit, bits).is_possible)
 
 
 def _check_rows(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
@@ -362,7 +364,7 @@ class Grown:
 
     def _best_circuit(self) -> BitCircuit:
         best = self.growing.snapshot(self.history.best)
-        return fit_parameters(best, self.train, pseudocount=self.search.pseudocount)
+        return closed_form(best, self.train, pseudocount=self.search.pseudocount)
 
     @property
     def best_likelihood(self) -> float:
