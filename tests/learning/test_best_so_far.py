@@ -46,10 +46,11 @@ def kill_at(stage, n):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fit_that_is_killed_leaves_its_best_model(kind, tmp_path, always):
     path, stage = tmp_path / "best.strudel", "training"
-    if kind in ("circuit", "race", "auto"):
-        stage = "choice" if kind == "auto" else "structure"
+    if kind in ("circuit", "race"):
+        stage = "structure"
+    n_steps = 70 if kind == "auto" else 3  # of all its runs
     with pytest.raises(KilledError):
-        estimator(kind).fit(X, X_valid=V, save_to=path, callback=kill_at(stage, 3))
+        estimator(kind).fit(X, X_valid=V, save_to=path, callback=kill_at(stage, n_steps))
     alone = estimator("circuit", max_splits=0).fit(X, X_valid=V)
     assert log_likelihood(load(path), V).mean() > alone.score(V) - 0.1
 
@@ -69,7 +70,9 @@ def test_columns_of_a_table_keep_their_names(tmp_path, always):
 
     frame = pd.DataFrame({"n": np.arange(80) % 9, "word": ["a", "b", None, "c"] * 20})
     with pytest.raises(KilledError):
-        estimator("auto").fit(frame, save_to=tmp_path / "m.strudel", callback=kill_at("choice", 2))
+        estimator("auto").fit(
+            frame, save_to=tmp_path / "m.strudel", callback=kill_at("training", 30)
+        )
     model = load(tmp_path / "m.strudel")
     assert probability(model, "n > 3") == pytest.approx((frame["n"] > 3).mean(), abs=0.1)
 

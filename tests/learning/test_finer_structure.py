@@ -7,12 +7,9 @@ import oracle
 from column_circuits import as_bits, components_of
 from makers import columns_in_a_chain, rows_of_kinds
 from strudel import Strudel
-from strudel.data.bits import pack_columns
-from strudel.learning.bits.compile import compile_column_tree
 from strudel.learning.bits.mixture import BitMixture, as_mixture
 from strudel.learning.mixtures.finer_structure import on_finer_structure
 from strudel.tables.column_codes import ColumnCode
-from strudel.trees.column_tree import learn_column_tree, strong_part
 
 COLUMNS = [ColumnCode(3 * c, np.eye(3, dtype=np.uint8)) for c in range(3)]
 CODES = np.hstack([np.eye(3, dtype=np.uint8)[values] for values in columns_in_a_chain(2000)])
@@ -81,16 +78,3 @@ def test_other_structures_are_refused(rng):
     )
     with pytest.raises(ValueError, match="not finer than the mixture's own"):
         on_finer_structure(random_mixture(fine, 2, rng), coarse)
-
-
-def test_a_tree_is_finer_than_a_part_of_it(rng):
-    """Where a column keeps its parent and loses its child, its codes meet several sums."""
-    tree, vtree = learn_column_tree(pack_columns(CODES), COLUMNS)
-    fine = compile_column_tree(tree, vtree)
-    mixture = random_mixture(compile_column_tree(strong_part(tree, 0.5), vtree), 3, rng)
-    found = on_finer_structure(mixture, fine)
-    for one, same in zip(components_of(mixture), components_of(found), strict=True):
-        np.testing.assert_allclose(
-            oracle.probabilities(same), oracle.probabilities(one), atol=1e-12
-        )
-    assert mixture.structure.n_edges < fine.n_edges

@@ -1,4 +1,4 @@
-"""Automatic mixtures: three kinds by EM, or EM, bagged EM and networks, weighed on validation."""
+"""Automatic mixtures: EM, bagged EM and networks, weighed on validation rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from strudel import Continuous, Strudel
 from strudel.errors import InterruptedWarning
 from strudel.learning import learn_mixture as module
 from strudel.learning.mixtures import choose
-from strudel.tables import TableEncoder
 
 pytestmark = pytest.mark.compiled
 SMALL = Continuous(
@@ -37,20 +36,6 @@ def test_it_is_em_for_a_given_number_of_components():
     automatic = Strudel(n_components=3, max_splits=2, random_state=0).fit(X)
     by_em = Strudel(n_components=3, max_splits=2, method="em", random_state=0).fit(X)
     np.testing.assert_array_equal(*(arrays(model)[0] for model in (automatic, by_em)))
-
-
-@pytest.mark.parametrize("is_here", [True, False])
-def test_a_small_table_and_one_without_torch_have_no_networks(is_here, monkeypatch):
-    if not is_here:
-        monkeypatch.setattr("strudel._torch.find_spec", lambda name: None)
-        monkeypatch.setattr(module, "MANY_CELLS", 0)
-    monkeypatch.setattr(choose, "SURE", -np.inf)
-    X, options = rows_of_kinds(), {"preset": "accurate", "max_splits": 1, "random_state": 0}
-    automatic = Strudel(**options, max_components=50).fit(X)
-    by_em = Strudel(method="em", **options, max_components=25).fit(X)
-    log_theta, expected = (arrays(model)[0] for model in (automatic, by_em))
-    np.testing.assert_array_equal(log_theta[:, : expected.shape[1]], expected)
-    assert set(automatic.chosen_["shares"]) == {"em", "independent", "tilted"}
 
 
 @pytest.mark.parametrize("preset", ["fast", "accurate"])
@@ -80,152 +65,6 @@ def patients(seed=0, n_rows=240):
     )
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    X, V = rows_of_kinds(), rows_of_kinds(1)
-    return estimator().fit(X, X_valid=V), X, V
-
-
-@pytest.fixture(scope="module")
-def all_kinds(fitted):
-    """A mixture in which all three kinds take part, and where each of them begins."""
-    _, X, V = fitted
-    original, sizes = module.weighted_average, []
-
-    def keep(groups, shares):
-        sizes.extend(group.mixture.n_components for group in groups)
-        return original(groups, shares)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choose, "SURE", -np.inf)
-        patch.setattr(choose, "NO_SHARE", 0.0)
-        patch.setattr(module, "weighted_average", keep)
-        model = estimator().fit(X, X_valid=V)
-    assert list(model.chosen_["shares"]) == ["em", "independent", "tilted"]
-    return model, X, V, np.append(0, np.cumsum(sizes))
-
-
-def test_the_average_is_one_distribution(fitted):
-    model, _, V = fitted
-    mixture, chosen = mixture_of(model.circuit_), model.chosen_
-    assert set(chosen["shares"]) <= {"em", "independent", "tilted"}
-    assert len(chosen["shares"]) > 1
-    assert sum(chosen["shares"].values()) == pytest.approx(1.0)
-    parts = np.array([oracle.probabilities(one) for one in components_of(mixture)])
-    assert (mixture.weights @ parts).sum() == pytest.approx(1.0, abs=1e-12)
-    assert chosen["valid"] == pytest.approx(model.score(V))
-
-
-def test_the_first_kind_is_what_em_learns_alone(all_kinds):
-    model, X, V, first = all_kinds
-    room = len(np.unique(X, axis=0)) * 3 // 2  # half of what so many rows may have
-    alone = estimator(method="em", max_components=room).fit(X, X_valid=V).circuit_
-    own = slice(first[0], first[1])
-    np.testing.assert_array_equal(model.circuit_.edge_log_theta[:, own], alone.edge_log_theta)
-    share = np.exp(model.circuit_.log_weight[own]).sum()
-    assert share == pytest.approx(model.chosen_["shares"]["em"])
-
-
-def test_variables_of_the_second_kind_are_independent(all_kinds):
-    model, _, _, first = all_kinds
-    mixture = mixture_of(model.circuit_)
-    for c in range(first[1], first[2]):
-        component = mixture.component(c)
-        rows = np.array(oracle.all_rows(component.n_vars))
-        p = np.array(oracle.probabilities(component, rows))
-        ones = p @ rows  # the chance of 1, by enumeration
-        product = np.prod(np.where(rows == 1, ones, 1.0 - ones), axis=1)
-        np.testing.assert_allclose(p, product, atol=1e-12)
-
-
-def test_the_third_kind_differs_from_one_circuit_variable_by_variable(all_kinds):
-    model, _, _, first = all_kinds
-    mixture = mixture_of(model.circuit_)
-    components = [mixture.component(c) for c in range(first[2], first[3])]
-    rows = np.array(oracle.all_rows(components[0].n_vars))
-    design = np.hstack([np.ones((len(rows), 1)), rows])
-    logs = [np.log(oracle.probabilities(one, rows)) for one in components]
-    for log_p in logs[1:]:
-        apart = log_p - logs[0]
-        found, *_ = np.linalg.lstsq(design, apart, rcond=None)
-        np.testing.assert_allclose(design @ found, apart, atol=1e-9)
-
-
-def test_rows_with_gaps_leave_the_third_kind_tilted(monkeypatch):
-    """EM on what is known would give its components parameters of their own."""
-    original, refitted = module.refit_mixture, []
-
-    def refit(mixture, rows, options, *rest):
-        refitted.append(options.is_tilted)
-        return original(mixture, rows, options, *rest)
-
-    monkeypatch.setattr(module, "refit_mixture", refit)
-    X = rows_of_kinds().astype(float)
-    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
-    assert "tilted" in estimator().fit(X).chosen_["shares"]
-    assert refitted
-    assert not any(refitted)
-
-
-def test_a_kind_that_hardly_helps_is_left_out(rng):
-    weight, own = np.ones(1000), rng.normal(-5.0, 1.0, 1000)
-    names = ["em", "tilted"]
-
-    def kinds(others, those=names, virtual_rows=0.0, weight=weight):
-        logs = zip(names, (others, own), strict=True)
-        groups = [choose.Group(kind, 0, None, log_p) for kind, log_p in logs]
-        return {group.kind for group in choose.that_count(groups, weight, those, virtual_rows)}
-
-    assert len(kinds(own + rng.normal(0.0, 1e-3, 1000))) == 1
-    assert kinds(own - 2.0) == {"tilted"}
-    assert kinds(own + 2.0) == {"em"}
-    assert kinds(own + np.where(np.arange(1000) % 2, 2.0, -2.0)) == set(names)
-    # Where only EM may be left out, it stays if it is surely better.
-    assert kinds(own, ["em"], 10.0) == {"tilted"}
-    better = own + np.linspace(0.5, 1.0, 1000)
-    assert kinds(better, ["em"], 10.0) == kinds(better, ["em"], 10.0, 1e200 * weight) == set(names)
-
-
-def test_the_first_kind_takes_part_only_where_it_is_surely_better(fitted, monkeypatch):
-    _, X, V = fitted
-    monkeypatch.setattr(choose, "SURE", np.inf)
-    assert "em" not in estimator().fit(X, X_valid=V).chosen_["shares"]
-
-
-def test_it_says_what_it_is_made_of(fitted):
-    model, _, _ = fitted
-    share = model.chosen_["shares"]["independent"]
-    assert f"on independent columns with {100 * share:.0f} %" in model.chosen_["explanation"]
-    assert {trial.n_splits for trial in model.trials_} >= {-1, 0}
-
-
-@pytest.mark.parametrize("has_gaps", [False, True])
-def test_an_encoded_table_is_answered_by_several_kinds(has_gaps):
-    X, V = patients(), patients(1, 80)
-    if has_gaps:
-        X = X.mask(np.random.default_rng(0).random(X.shape) < 0.1)
-        V = V.mask(np.random.default_rng(1).random(V.shape) < 0.1)
-    model = estimator(columns=TableEncoder()).fit(X, X_valid=V)
-    assert {"independent", "tilted"} <= set(model.chosen_["shares"])
-    wards = [
-        np.exp(model.log_conditional({"ward": ward}, given={"age": (56, None)})[0])
-        for ward in ("north", "south", "west")
-    ]
-    assert sum(wards) == pytest.approx(1.0)
-    counted = (X.ward[X.age > 55] == "west").mean()
-    assert wards[2] == pytest.approx(counted, abs=0.15)
-
-
-def test_columns_that_determine_each_other_stay_together():
-    """A pension is paid to the retired alone: no component may say otherwise."""
-    X = patients(n_rows=600)
-    retired = X.age > 60
-    X["retired"], X["pension"] = np.where(retired, "yes", "no"), np.where(retired, "paid", "none")
-    model = estimator(columns=TableEncoder()).fit(X)
-    paid = np.exp(model.log_conditional({"pension": "paid"}, given={"retired": "no"})[0])
-    assert paid < 0.005
-
-
 @pytest.mark.parametrize("options", [{"init": "independent"}, {"constraint": "x0 | ~x0"}])
 def test_where_there_is_nothing_to_average_em_is_alone(options):
     X, options = rows_of_kinds(), options | {"preset": "accurate"}  # whose bounds are those of EM
@@ -233,51 +72,6 @@ def test_where_there_is_nothing_to_average_em_is_alone(options):
         estimator(method=method, **options).fit(X).circuit_ for method in ("auto", "em")
     )
     np.testing.assert_array_equal(automatic.edge_log_theta, by_em.edge_log_theta)
-
-
-@pytest.mark.parametrize("most", [1, 3, 30])
-def test_few_components_stay_few(most):
-    assert estimator(max_components=most).fit(rows_of_kinds()).circuit_.n_components <= most
-
-
-@pytest.mark.parametrize("name", ["log_p_of", "shares_of", "weighted_average"])
-def test_an_interrupt_of_the_average_keeps_the_first_kind(name, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(module, name, interrupt)
-    with pytest.warns(InterruptedWarning):
-        model = estimator().fit(rows_of_kinds())
-    assert model.history_.stopped_because == "interrupted"
-    assert "shares" not in model.chosen_
-
-
-@pytest.mark.parametrize("words", ["independent columns", "tilted"])
-def test_an_interrupt_keeps_the_kinds_so_far(words):
-    check_interrupted(estimator(), rows_of_kinds(), rows_of_kinds(1), words)
-
-
-@pytest.mark.parametrize("n_calls", [6, 9, 12])
-def test_an_interrupt_ends_a_fit_with_gaps(n_calls):
-    """In any round of completions: no other kind is learned after it."""
-    X = rows_of_kinds(n_rows=120).astype(float)
-    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
-    seen = []
-
-    def callback(progress):
-        seen.append(progress.message)
-        if len(seen) == n_calls:
-            raise KeyboardInterrupt
-
-    with pytest.warns(InterruptedWarning):
-        model = estimator().fit(X, callback=callback)
-    assert model.history_.stopped_because == "interrupted"
-    assert len(seen) <= n_calls + 1
-
-
-def test_a_time_limit_ends_a_fit():
-    model = estimator(max_seconds=1e-3).fit(rows_of_kinds())
-    assert model.history_.stopped_because == "max_seconds"
 
 
 # Networks

@@ -337,7 +337,8 @@ def interrupt(monkeypatch, owner, name, call):
 
 
 @pytest.mark.parametrize(
-    "params", [{}, {"n_components": "auto"}, {"max_splits": 30}, {"search": "greedy"}]
+    "params",
+    [{}, {"n_components": "auto", "patience": 90}, {"max_splits": 30}, {"search": "greedy"}],
 )
 def test_an_interrupt_of_the_structure_search_keeps_the_circuit(monkeypatch, params):
     is_greedy = "max_splits" in params or "search" in params
@@ -351,7 +352,9 @@ def test_an_interrupt_of_the_structure_search_keeps_the_circuit(monkeypatch, par
     assert np.isfinite(model.score(clusters(1)))
 
 
-@pytest.mark.parametrize("params", [{"n_components": "auto"}, {}, {"max_splits": 2}])
+@pytest.mark.parametrize(
+    "params", [{"n_components": "auto", "init": "chow_liu"}, {}, {"max_splits": 2}]
+)
 @pytest.mark.parametrize("call", [1, 2, 6])
 def test_an_interrupt_of_em_keeps_the_best_so_far(monkeypatch, params, call):
     V = clusters(1)

@@ -96,10 +96,11 @@ def without_others(circuit: Circuit, kept: Sequence[int], max_edges: int = MAX_E
     inner = np.flatnonzero(vtree.node_var == NONE).tolist()
     mixes = [mixing.edges(v) for v in inner]
     sums = [_runs(mix.node)[1] for mix in mixes]
-    nodes = [*(nodes for nodes, _ in leaves), *sums]
+    nodes = [*(nodes for nodes, _, _ in leaves), *sums]
     number = np.full(circuit.n_nodes, NONE, dtype=np.int32)
     number[np.concatenate(nodes)] = np.arange(sum(map(len, nodes)))
-    n_leaves = sum(len(own) for own, _ in leaves)
+    n_leaves, k = sum(len(own) for own, _, _ in leaves), circuit.n_components
+    tables, known = (np.concatenate([leaf[i].reshape(-1, k) for leaf in leaves]) for i in (1, 2))
     node, below, weight = _joined(mixes, circuit.n_components)
     left, right = np.divmod(below, circuit.n_nodes)
     columns = circuit.columns
@@ -115,17 +116,15 @@ def without_others(circuit: Circuit, kept: Sequence[int], max_edges: int = MAX_E
         made = Circuit(
             own,
             vtree,
-            np.repeat(np.arange(len(kept)), [len(own) for own, _ in leaves]),
-            np.log(
-                np.concatenate([table.reshape(-1, circuit.n_components) for _, table in leaves])
-            ),
+            np.repeat(np.arange(len(kept)), [len(own) for own, _, _ in leaves]),
+            np.log(tables),
             np.repeat(np.array(inner, dtype=np.int32), [len(own) for own in sums]),
             starts(number[node] - n_leaves, sum(map(len, sums))),
             number[left],
             number[right],
             np.log(weight),
             circuit.log_weight,
-            None if circuit.known is None else circuit.known[list(kept)],
+            None if circuit.known is None else known,
         )
     found, _ = normalized(made)
     if found is None or circuit.log_total == -np.inf:
@@ -158,14 +157,23 @@ class _Mixing:
             for top in (vtree.node_left[v], vtree.node_right[v]):
                 self.tops[smaller.number[top]] = top
 
-    def leaves(self, v: int) -> tuple[AnyArray, FloatArray]:
-        """The nodes at the top of a leaf that stays, and their tables `(n_nodes, n_cells, k)`."""
+    def leaves(self, v: int) -> tuple[AnyArray, FloatArray, FloatArray]:
+        """The nodes at the top of a leaf that stays.
+
+        Also their tables `(n_nodes, n_cells, k)`, and how often the cells are known.
+        """
         stays = int(self.smaller.origin[v])
         mix = self._bottom(v)
-        table = np.exp(self.circuit.leaf_table(int(self.circuit.vtree.node_var[stays])))
-        own = table[mix.below - first_node(self.circuit, stays)]
+        place = int(self.circuit.vtree.node_var[stays])
+        leaf = mix.below - first_node(self.circuit, stays)
+        weight = mix.weight[:, np.newaxis] * np.exp(self.circuit.leaf_table(place))[leaf]
         first, nodes = _runs(mix.node)
-        return nodes, np.add.reduceat(mix.weight[:, np.newaxis] * own, first)
+        table = np.add.reduceat(weight, first)
+        known = np.ones_like(table)
+        if self.circuit.known is not None:
+            told = np.add.reduceat(weight * self.circuit.leaf_table(place, "known")[leaf], first)
+            np.divide(told, table, out=known, where=table > 0.0)
+        return nodes, table, np.clip(known, 0.0, 1.0)
 
     def edges(self, v: int) -> _Mixed:
         """The edges of the nodes at the top of an inner node that stays.
@@ -241,8 +249,7 @@ def _ends(last: AnyArray, n_terms: int) -> AnyArray:
 def _table_size(circuit: Circuit) -> float:
     """How many edges a table of all states has; infinite where it cannot stand for the circuit."""
     vtree, n_columns = circuit.vtree, len(circuit.columns)
-    says_more = circuit.n_components > 1 and circuit.known is not None
-    if says_more or not 1 < n_columns <= MAX_TABLE:
+    if circuit.known is not None or not 1 < n_columns <= MAX_TABLE:
         return np.inf
     log_size = np.log([circuit.columns[place].n_cells for place in vtree.order])
     ends = np.concatenate([[0.0], np.cumsum(log_size)])
@@ -259,6 +266,6 @@ def _as_table(circuit: Circuit) -> Circuit:
     made = sum_over_cases(
         columns, circuit.vtree, [np.eye(n) for n in sizes], list(states), logs.ravel()
     )
-    found, _ = normalized(made_deterministic(replace(made, known=circuit.known)))
+    found, _ = normalized(made_deterministic(made))
     assert found is not None  # it was not zero
     return replace(found, log_total=circuit.log_total)

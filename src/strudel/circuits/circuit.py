@@ -50,7 +50,7 @@ class Circuit(Shown):
     edge_right: IntArray  # (n_edges,)
     edge_log_theta: FloatArray  # (n_edges, k)
     log_weight: FloatArray  # (k,) of the components
-    known: FloatArray | None = None  # (n_columns, k) share of a component's rows with a value
+    known: FloatArray | None = None  # (n_leaf_cells, k) how often rows with this cell tell it
     log_total: float = 0.0  # what it adds up to; its sums and leaves add up to one
 
     def __post_init__(self) -> None:
@@ -138,10 +138,10 @@ class Circuit(Shown):
         """The vtree node of every node."""
         return np.concatenate([self.vtree.var_leaf[self.leaf_column], self.sum_vtree])
 
-    def leaf_table(self, place: int) -> FloatArray:
+    def leaf_table(self, place: int, name: str = "leaf_log_p") -> FloatArray:
         """The log-probabilities `(n_leaves, n_cells, k)` of the leaves of one column."""
         first, last = self.column_leaves[place : place + 2]
-        rows = self.leaf_log_p[self.leaf_first[first] : self.leaf_first[last]]
+        rows = getattr(self, name)[self.leaf_first[first] : self.leaf_first[last]]
         return rows.reshape(last - first, -1, self.n_components)
 
     def components(self, kept: AnyArray) -> Circuit:
@@ -251,8 +251,8 @@ def why_not_well_formed(circuit: Circuit) -> str | None:
         if np.any(circuit.node_vtree[child] != side[place]):
             return "the children of every edge must lie at the children of its vtree node"
     known = circuit.known
-    if known is not None and known.shape != (n_columns, k):
-        return "there must be a share of known values per column and component"
+    if known is not None and known.shape != circuit.leaf_log_p.shape:
+        return "there must be a share of known values per cell of the leaves and component"
     if known is not None and not np.all((known >= 0.0) & (known <= 1.0)):
         return "shares of known values must be between 0 and 1"
     return None

@@ -30,20 +30,25 @@ from strudel.trees.vtree import Vtree
 def with_edges(circuit: Circuit, edges: Mapping[int, Iterable[float]]) -> Circuit:
     """The same distribution with more edges of some columns, by their places."""
     columns, logs = list(circuit.columns), []
+    known: list[AnyArray] = []
     is_changed = False
     for place in range(len(columns)):
         column, table = columns[place], circuit.leaf_table(place)
+        told = None if circuit.known is None else circuit.leaf_table(place, "known")
         new = set(edges.get(place, ())) - set(column.edges) - {-np.inf, np.inf}
         if new and column.is_numeric:
             is_changed = True
             columns[place], parent, share = finer_column(column, new)
             with np.errstate(divide="ignore"):
                 table = table[:, parent] + np.log(share)[:, np.newaxis]
+            told = None if told is None else told[:, parent]
         logs.append(table.reshape(-1, circuit.n_components))
+        known += [] if told is None else [told.reshape(-1, circuit.n_components)]
     if not is_changed:
         return circuit
     own = replace(circuit.columns, columns=tuple(columns))
-    made = replace(circuit, columns=own, leaf_log_p=np.concatenate(logs))
+    known_cells = np.concatenate(known) if known else None
+    made = replace(circuit, columns=own, leaf_log_p=np.concatenate(logs), known=known_cells)
     return as_deterministic_as(made, circuit)
 
 
@@ -149,6 +154,10 @@ def joined(circuit: Circuit, columns: Columns, patterns: Sequence[Patterns]) -> 
     number[circuit.n_leaves :][is_kept] = n_leaves + np.arange(np.count_nonzero(is_kept))
     edges = np.flatnonzero(is_kept[circuit.edge_sum])
     width = np.diff(circuit.sum_edges)[is_kept]
+    known = None
+    if circuit.known is not None:  # the same for all leaves of a column
+        cells = circuit.leaf_first[circuit.column_leaves[[own.places[0] for own in patterns]]]
+        known = np.repeat(circuit.known[cells], [len(table) for table in tables], axis=0)
     made = replace(
         circuit,
         columns=columns,
@@ -160,7 +169,7 @@ def joined(circuit: Circuit, columns: Columns, patterns: Sequence[Patterns]) -> 
         edge_left=number[circuit.edge_left[edges]],
         edge_right=number[circuit.edge_right[edges]],
         edge_log_theta=circuit.edge_log_theta[edges],
-        known=None if circuit.known is None else circuit.known[[own.places[0] for own in patterns]],
+        known=known,
     )
     return as_deterministic_as(made, circuit)
 
@@ -244,5 +253,5 @@ def with_class(inputs: Circuit, columns: Columns, component_class: IntArray) -> 
         edge_left=left,
         edge_right=right,
         edge_log_theta=np.vstack([inputs.edge_log_theta, np.zeros((1, k))]),
-        known=None if inputs.known is None else np.vstack([inputs.known, np.ones((1, k))]),
+        known=None if inputs.known is None else np.vstack([inputs.known, np.ones_like(own)]),
     )

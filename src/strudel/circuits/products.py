@@ -101,7 +101,7 @@ class Pairs:
             p.edge_log_theta[self.edge_p][:, own] + q.edge_log_theta[self.edge_q][:, other],
             p.log_weight[own] + q.log_weight[other],
             p.log_total + q.log_total,
-            None if p.known is None else p.known[:, own],
+            None if p.known is None else p.known[self.cell_p][:, own],
         )
         return as_deterministic_as(made, p, q)
 
@@ -150,7 +150,7 @@ class Pairs:
             number[self.edge_right[edges]],
             edge_logs[edges],
             log_weight,
-            known,
+            None if known is None else known[cells],
             log_total,
         )
 

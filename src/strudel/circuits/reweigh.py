@@ -172,10 +172,12 @@ def pruned(circuit: Circuit) -> Circuit:
     n_leaves = circuit.n_leaves
     is_leaf, is_sum = is_kept[:n_leaves], is_kept[n_leaves:]
     width = np.add.reduceat(is_edge, circuit.sum_edges[:-1])[is_sum] if len(is_sum) else is_sum
+    is_cell = np.repeat(is_leaf, np.diff(circuit.leaf_first))
     return replace(
         circuit,
         leaf_column=circuit.leaf_column[is_leaf],
-        leaf_log_p=circuit.leaf_log_p[np.repeat(is_leaf, np.diff(circuit.leaf_first))],
+        leaf_log_p=circuit.leaf_log_p[is_cell],
+        known=None if circuit.known is None else circuit.known[is_cell],
         sum_vtree=circuit.sum_vtree[is_sum],
         sum_edges=np.concatenate([[0], np.cumsum(width)]),
         edge_left=number[circuit.edge_left[is_edge]],

@@ -22,6 +22,7 @@ import numpy as np
 from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.dense import Dense
 from strudel.circuits.passes import (
     LANES,
     Plan,
@@ -233,7 +234,13 @@ def component_logs(circuit: Circuit, evidence: Evidence) -> FloatArray:
 def component_logs_of(circuit: Circuit, rows: LeafRows, codes: AnyArray) -> FloatArray:
     """The same for rows of codes, from the tables of the leaves."""
     found = np.empty((len(codes), circuit.n_components))
-    if _is_much(circuit, len(codes)):
+    if dense := dense_of(circuit):
+        is_lost = np.ones(len(codes), dtype=bool)
+        tables = _tables(circuit, rows)
+        for part in slices(len(codes), max(1, BLOCK_VALUES // (3 * circuit.n_nodes))):
+            found[part, 0], is_lost[part] = dense.logs(tables, codes[part])
+        todo = np.flatnonzero(is_lost)
+    elif _is_much(circuit, len(codes)):
         is_lost = _batch(_logs_in_lanes, circuit, rows, codes, found)
         todo = np.flatnonzero(is_lost.any(axis=1))
     else:
@@ -253,7 +260,11 @@ def leaf_flows(circuit: Circuit, rows: LeafRows, codes: AnyArray) -> tuple[Float
     """
     logs = np.empty((len(codes), circuit.n_components))
     flows = np.empty((*logs.shape, circuit.n_leaves))
-    if _is_much(circuit, len(codes)):
+    if dense := dense_of(circuit):
+        logs[:, 0], passed, is_lost = dense.leaf_flows(_tables(circuit, rows), codes)
+        flows[:, 0] = passed.T
+        todo = np.flatnonzero(is_lost)
+    elif _is_much(circuit, len(codes)):
         is_lost = _batch(_flows_in_lanes, circuit, rows, codes, logs, flows)
         todo = np.flatnonzero(is_lost.any(axis=1))
     else:
@@ -266,6 +277,23 @@ def leaf_flows(circuit: Circuit, rows: LeafRows, codes: AnyArray) -> tuple[Float
         at = down(circuit, values)
         flows[own] = np.concatenate([at[leaf] for leaf in leaves]).transpose(1, 2, 0)
     return logs, flows
+
+
+def dense_of(circuit: Circuit) -> Dense | None:
+    """What takes matrices for the sums of a circuit, where that is quicker."""
+    dense: Dense | None = made_once(circuit, "_dense", Dense.of)
+    return dense
+
+
+def _tables(circuit: Circuit, rows: LeafRows) -> list[FloatArray]:
+    """What every leaf of a column says of every code, `(n_leaves, n_codes)`."""
+    ends = np.append(rows.first, len(rows.log_value))[circuit.column_leaves]
+    value = np.exp(rows.log_value[:, 0])
+    n_leaves = np.diff(circuit.column_leaves)
+    return [
+        value[low:high].reshape(n, -1)
+        for n, (low, high) in zip(n_leaves.tolist(), pairwise(ends.tolist()), strict=True)
+    ]
 
 
 def rows_at_a_time(circuit: Circuit) -> int:

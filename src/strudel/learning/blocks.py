@@ -53,7 +53,13 @@ from strudel.learning.mixtures.em_steps import (
     uniform_prior,
 )
 from strudel.learning.options import EM, BaggedEM, SearchOptions
-from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared, prepare_rows
+from strudel.learning.prepared_rows import (
+    FitInput,
+    LogLikelihoods,
+    Prepared,
+    prepare_rows,
+    read_table,
+)
 from strudel.learning.progress import Reporter
 from strudel.tables.columns import read_columns
 from strudel.tables.encoder import take_rows
@@ -69,8 +75,8 @@ OF_THE_SAMPLE = (1.0, 10.0, 30.0, 100.0)  # virtual rows per sum with its parame
 SHOWN = 5  # columns that a warning names
 
 
-def prepare_blocks(given: FitInput, search: SearchOptions) -> Prepared:
-    """Rows that can be learned from: those of a lazy table, or a sample of them and its blocks."""
+def in_memory(given: FitInput) -> FitInput:
+    """The same with rows in memory, as far as a lazy table is no larger than a sample."""
     X_valid = given.X_valid
     if is_lazy(X_valid):
         table = LazyTable.of(X_valid, "X_valid")
@@ -78,11 +84,17 @@ def prepare_blocks(given: FitInput, search: SearchOptions) -> Prepared:
         X_valid = table.sample(seed).X
     given = replace(given, X_valid=X_valid)
     if not is_lazy(given.X):
-        return prepare_rows(given, search)
+        return given
     table = LazyTable.of(given.X, "X", given.sample_weight)
-    if not table.is_large:
-        whole = table.sample(0)
-        return prepare_rows(replace(given, X=whole.X, sample_weight=whole.weight), search)
+    if table.is_large:
+        return given
+    whole = table.sample(0)
+    return replace(given, X=whole.X, sample_weight=whole.weight)
+
+
+def prepare_blocks(given: FitInput, search: SearchOptions) -> Prepared:
+    """A sample of the rows of a lazy table, and its blocks."""
+    table = LazyTable.of(given.X, "X", given.sample_weight)
     if given.estimator.constraint is not None or given.last is not None:
         raise ValueError(
             f"A constraint or warm_start needs all rows in memory, and so at most {SAMPLE_ROWS:,} "
@@ -90,15 +102,17 @@ def prepare_blocks(given: FitInput, search: SearchOptions) -> Prepared:
         )
     sample = table.sample(int(given.random_state.randint(2**31)))
     given = replace(given, X=sample.X, y=None, sample_weight=sample.weight)
-    rows = prepare_rows(given, search)
-    held_out = None if rows.held_out is None else sample.number[rows.held_out]
-    code = None if rows.encoder is None else rows.encoder.code_
-    blocks = Blocks(table.packed(code, held_out))
+    rows = prepare_rows(read_table(given), given, search)
+    assert rows.table is not None
+    numbers = rows.table.numbers
+    numbers = sample.number if numbers is None else sample.number[numbers]
+    sampled = replace(rows.table, numbers=numbers)
+    blocks = Blocks(table.packed(rows.code, sampled.held_out))
     blocks.warn_of_unseen()
-    facts = {"rows": table.n_rows, "columns": rows.train.n_vars, "sha256": None}
+    facts = {"rows": table.n_rows, "columns": len(sampled.columns), "sha256": None}
     facts |= {"unknown": blocks.n_unknown} if blocks.n_unknown else {}
     facts["sampled"] = len(sample.number)
-    return replace(rows, blocks=blocks, held_out=held_out, data=facts)
+    return replace(rows, blocks=blocks, table=replace(sampled, of_whole=facts))
 
 
 class Sample(NamedTuple):

@@ -19,7 +19,7 @@ import numpy as np
 
 from strudel._compiling import Clock, now
 from strudel._numba import use_threads
-from strudel._types import ByteArray
+from strudel._types import NONE, ByteArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.argument_checks import BYTES_OF_A_SPLIT, check_fits
 from strudel.data.bits import BitMatrix, pack_columns
@@ -36,21 +36,27 @@ from strudel.learning.learn_mixture import (
     STRUCTURE_SHARE,
     Job,
     MixtureTask,
+    has_networks,
     learn_mixture,
 )
 from strudel.learning.mixtures.choose import Trial
 from strudel.learning.options import EM, SPLITS, Auto, Greedy, SearchOptions
 from strudel.learning.prepared_rows import (
+    Cells,
     FitInput,
     LogLikelihoods,
     Prepared,
+    Table,
     check_fraction,
     prepare_rows,
+    read_table,
 )
 from strudel.learning.progress import History, Record, Reporter, finish_with, kept_in
 from strudel.learning.search.learn_structure import Grown
 from strudel.learning.structural_em import Learned, learn_incomplete, refit_circuit
+from strudel.queries.cells import log_probabilities
 from strudel.queries.sampling import sample
+from strudel.tables.evidence import nothing_known
 
 # Shares of the time: learning from real rows, and fitting the mixture; the rest is for the search
 # that goes on with sampled rows until LAST, and with more of them if at least LEAST is left.
@@ -286,7 +292,7 @@ def _joined(train: BitMatrix, sampled: ByteArray) -> BitMatrix:
 class Fitted:
     """All that `fit` keeps, together, so that a fit that fails changes nothing."""
 
-    rows: Prepared
+    table: Table
     circuit: Circuit
     history: Record
     log_likelihoods: LogLikelihoods
@@ -294,11 +300,20 @@ class Fitted:
     trials: list[Trial] = field(default_factory=list)
 
 
-def prepare(given: FitInput, search: SearchOptions) -> Prepared:
-    """Rows that can be learned from: all of them, or a sample of a Dask table."""
+def with_rows_in_memory(given: FitInput) -> FitInput:
+    """The same without Dask, if the table is no larger than a sample of one."""
     check_fraction(given.estimator.validation_fraction)
     if not (is_lazy(given.X) or is_lazy(given.X_valid)):
-        return prepare_rows(given, search)
+        return given
+    from strudel.learning.blocks import in_memory  # late: no other table needs it
+
+    return in_memory(given)
+
+
+def prepare(given: FitInput, search: SearchOptions) -> Prepared:
+    """Rows that can be learned from: all of them, or a sample of a Dask table."""
+    if not is_lazy(given.X):
+        return prepare_rows(read_table(given), given, search)
     from strudel.learning.blocks import prepare_blocks  # late: no other table needs it
 
     return prepare_blocks(given, search)
@@ -310,7 +325,7 @@ def fit_circuit(
     """Learn one circuit."""
     is_asked_for = bool(search.search.sampled_rows)  # not only by the preset
     started = now()
-    rows = prepare(given, search)
+    rows = prepare(with_rows_in_memory(given), search)
     finish_with(rows.over_columns)
     clock = Clock(_left(search.max_seconds, started))
     search = replace(search, max_seconds=_for_sample(rows, clock))
@@ -333,15 +348,70 @@ def fit_circuit(
             circuit, likelihoods, stopped = _from_blocks(circuit, rows, search, clock, report)
             history.stopped_because = stopped or history.stopped_because
         found = rows.over_columns(circuit)
-    return Fitted(rows, found, history, likelihoods)
+    assert rows.table is not None
+    return Fitted(rows.table, found, history, likelihoods)
 
 
 def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> Fitted:
-    """Learn a mixture."""
+    """Learn a mixture, or by default the average of several kinds of models of the cells."""
     started = now()
-    rows = replace(prepare(given, task.search), device=task.options.device)
+    given = with_rows_in_memory(given)
+    if is_lazy(given.X):
+        return _fit_mixture(prepare(given, task.search), given, task, report, started)
+    table = read_table(given)
+    n_cells = len(table.kept) * len(table.columns)
+    are_bits = table.encoder is None
+    _check_memory(task, len(table.kept), len(table.columns))
+    if task.is_of_cells and not has_networks(task.effort, n_cells, are_bits=are_bits):
+        return _fit_table(table, given, task, report, started)
+    return _fit_mixture(prepare_rows(table, given, task.search), given, task, report, started)
+
+
+def _fit_table(
+    table: Table, given: FitInput, task: MixtureTask, report: Reporter, started: float
+) -> Fitted:
+    from strudel.learning.tables.learn_table import EFFORTS, learn_table  # late: needs SciPy
+
+    clock = Clock(_left(task.options.max_seconds, started))
+    report.within(clock)
+    with use_threads(given.estimator.n_jobs):
+        learned = learn_table(
+            table.columns,
+            *_parts(table),
+            EFFORTS[given.estimator.preset or "default"],
+            max_components=task.max_components,
+            rng=table.rng,
+            clock=clock,
+            report=report,
+        )
+        likelihoods = LogLikelihoods(
+            *(_mean_of_known(learned.circuit, rows) for rows in _parts(table))
+        )
+    chosen, trials = learned.chosen | {"valid": likelihoods.valid}, learned.trials
+    return Fitted(table, learned.circuit, learned.history, likelihoods, chosen, trials)
+
+
+def _parts(table: Table) -> tuple[Cells, Cells]:
+    train = table.to_learn_from()
+    return train, table.valid or train
+
+
+def _mean_of_known(circuit: Circuit, rows: Cells) -> float:
+    """The mean log-probability of the cells that rows have."""
+    codes = np.where(rows.cells == NONE, circuit.columns.n_cells, rows.cells).astype(np.int32)
+    evidence = replace(nothing_known(circuit.columns), codes=codes)
+    log_p = log_probabilities(circuit, evidence)
+    counts = slice(None) if rows.weight is None else rows.weight > 0.0
+    weight = None if rows.weight is None else rows.weight[counts]
+    return float(np.average(log_p[counts], weights=weight))
+
+
+def _fit_mixture(
+    rows: Prepared, given: FitInput, task: MixtureTask, report: Reporter, started: float
+) -> Fitted:
+    rows = replace(rows, device=task.options.device)
     finish_with(rows.over_columns)
-    _check_memory(task, rows)
+    _check_memory(task, rows.train.n_rows, rows.train.n_vars)
     total, search = task.options.max_seconds, replace(task.search, columns=rows.columns)
     clock = Clock(_left(total, started))
     left = _for_sample(rows, clock)
@@ -361,7 +431,8 @@ def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> Fitted:
             history.stopped_because = stopped or history.stopped_because
             chosen = chosen | {"valid": likelihoods.valid}
         found = rows.over_columns(mixture)
-    return Fitted(rows, found, history, likelihoods, chosen, job.trials)
+    assert rows.table is not None
+    return Fitted(rows.table, found, history, likelihoods, chosen, job.trials)
 
 
 def _for_sample(rows: Prepared, clock: Clock) -> float | None:
@@ -386,14 +457,13 @@ def _left(max_seconds: float | None, started: float) -> float | None:
     return max(max_seconds - (now() - started), min(0.5 + 0.1 * max_seconds, max_seconds))
 
 
-def _check_memory(task: MixtureTask, rows: Prepared) -> None:
+def _check_memory(task: MixtureTask, n_rows: int, n_vars: int) -> None:
     """Refuse more components than the memory can hold, before anything is allocated.
 
     A component has at least two edges per variable, each in four arrays of EM; a run also has its
     share of every row.
     """
-    n_rows = rows.train.n_rows
-    bytes_each = 64 * rows.train.n_vars
+    bytes_each = 64 * n_vars
     n_components = task.sizes[0]
     if isinstance(task.n_splits, int):
         check_fits("max_splits", task.n_splits, BYTES_OF_A_SPLIT)

@@ -5,25 +5,10 @@ Out: `LearnedMixture`, the best so far if the fit is interrupted or reaches its 
 
 A method that is named grows a structure, tries prefixes of the search and numbers of components in
 short runs, and trains the best of them. Rows with unknown values are completed and learned from in
-rounds. What "auto" means is decided in `learn_mixture`, and is one of two averages.
-
-*Kinds*, of small and encoded tables, in all presets but "accurate", and without PyTorch. Components
-of the first kind share the structure of a search, which says in detail how each column depends on
-its neighbours, and have parameters of their own. Those of the second have independent columns:
-whatever depends on one another does so through the component, so that columns far apart are heard
-as well. Only columns that tell much of each other stay together, as in the tree that the search
-starts from. Those of the third are the circuit of the search itself, tilted: what it knows stays,
-and what it lacks is learned from few numbers (`mixtures.tilted`). The first kind has by far the
-most parameters, so it only takes part where validation rows are surely more likely with it. An
-encoded table also has hundreds of components of independent columns that are learned from its pairs
-of columns, for true answers about few columns (`mixtures.pair_components`). They have half of the
-weight, whatever validation rows say, as whole rows would not ask for them; and more where the
-others have lost a dependence of two or three columns.
-
-*Networks*. EM compares prefixes in short runs and goes on with the best, also on bags of rows.
-Networks learn on the most promising prefixes, one after another: first one on each, and then more
-where those before count most. The shortest prefix comes before the first circuit of the search:
-independent variables.
+rounds. With the preset "accurate" and PyTorch, "auto" is an average with networks: EM compares
+prefixes in short runs and goes on with the best, also on bags of rows. Networks learn on the most
+promising prefixes, one after another: first one on each, and then more where those before count
+most. The shortest prefix comes before the first circuit of the search: independent variables.
 
 Independent columns are a special case of any structure on the same vtree, and longer prefixes are
 made of shorter ones, so every average is one mixture. Validation rows say how much each part of it
@@ -42,10 +27,8 @@ import numpy as np
 from strudel._compiling import Clock, now
 from strudel._torch import has_torch
 from strudel._types import FloatArray
-from strudel.data.bits import merge_equal_rows
 from strudel.errors import AlikeComponentsWarning
 from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.compile import compile_column_tree
 from strudel.learning.bits.likelihood import (
     rows_log_likelihood,
     rows_responsibilities,
@@ -54,7 +37,6 @@ from strudel.learning.bits.mixture import BitMixture, Model
 from strudel.learning.mixtures.choose import (
     INDEPENDENT,
     MOST_NUMBERS,
-    PER_ROW,
     Group,
     MixtureSearch,
     Setting,
@@ -62,7 +44,6 @@ from strudel.learning.mixtures.choose import (
     components,
     describe,
     gain_in_errors,
-    log_p_of,
     log_p_together,
     longest,
     name_of_structure,
@@ -73,7 +54,6 @@ from strudel.learning.mixtures.choose import (
     weighted_average,
 )
 from strudel.learning.mixtures.em import MixtureData, best_prior, train_runs
-from strudel.learning.mixtures.pair_components import PairComponents, learn_pair_components
 from strudel.learning.options import (
     ACCURATE,
     COMPONENTS,
@@ -98,9 +78,6 @@ from strudel.learning.structural_em import (
     refit_mixture,
     with_known_shares,
 )
-from strudel.queries.pair_check import check_cells, most_rows
-from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
-from strudel.trees.column_tree import learn_column_tree, strong_part
 from strudel.trees.vtree import Vtree
 
 STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
@@ -113,15 +90,6 @@ STAGES = (300, 1000, None)
 FURTHER = 1.1  # times as many splits as before make a prefix worth trying: dna needs 361, not 293
 QUICK_COPIES = 4  # completions of a row, if they are learned from once
 CUT = ("interrupted", "max_seconds")
-# Kinds
-FIRST_KIND = 0.6  # of `max_seconds`, for the first kind
-MOST_OF_TABLES = 100  # components of all runs of a later kind
-STRONG = 0.5  # of a column: columns that tell this share of each other stay together
-FEWEST = 15  # components in all: with fewer, one kind makes more of them
-OF_PAIRS = 0.5  # of the weight: other shares are no truer (docs/truth.md)
-MOST_OF_PAIRS = 0.8  # where smooth components have lost what the rows surely show
-MOST_PLACES = 2000  # values of all columns, whose pairs are counted all at once
-VIRTUAL_ROWS = 10.0  # that all kinds share evenly when validation rows weigh them
 # Networks
 MANY_CELLS = 2**17  # of the training rows, from which they are tried
 # Shares of `max_seconds`: when the search for a structure ends at the latest, when EM does, and
@@ -161,6 +129,7 @@ class MixtureTask:
     to_choose_from: tuple[int, ...] = COMPONENTS  # components of one run
     effort: Effort = ACCURATE
     of_start: int | None = None  # splits of the structure that the rows start with
+    is_of_cells: bool = False  # whether no option asks for a structure
 
     @property
     def chooses_splits(self) -> bool:
@@ -209,12 +178,14 @@ def learn_mixture(rows: Prepared, job: Job, start: BitMixture | None = None) -> 
     task = job.task
     if start is not None:
         learned = _go_on_with(start, rows, job)
-    elif isinstance(task.method, Auto) and not (task.effort.has_networks and can_tie(rows)):
-        learned = _learn_kinds(rows, replace(job, task=replace(task, method=EM())))
+    elif isinstance(task.method, Auto) and not _can_tie(task, rows):
+        most = min(task.max_components, task.effort.most_components(_n_cells(rows, task.effort)))
+        task = replace(task, method=EM(), max_components=most, to_choose_from=task.effort.sizes)
+        learned = learn_one(rows, replace(job, task=task))
     else:
         learned = learn_one(rows, job)
     mixture = learned.mixture
-    if rows.encoder is not None:
+    if rows.code is not None:
         try:
             mixture = with_known_shares(mixture, rows.gaps)
         except KeyboardInterrupt:
@@ -222,14 +193,17 @@ def learn_mixture(rows: Prepared, job: Job, start: BitMixture | None = None) -> 
     return replace(learned, mixture=rows.whole(mixture))
 
 
-def can_tie(rows: Prepared) -> bool:
+def has_networks(effort: Effort, n_cells: int, *, are_bits: bool) -> bool:
     """Whether networks can learn, and are worth their time.
 
-    With few cells EM ends in a moment, and of an encoded table small mixtures are wanted.
+    With few cells EM ends in a moment, and of a table of values small mixtures are wanted.
     """
-    if rows.encoder is not None or not has_torch():
-        return False
-    return bool(rows.train.n_rows * rows.train.n_vars >= MANY_CELLS)
+    return effort.has_networks and are_bits and n_cells >= MANY_CELLS and has_torch()
+
+
+def _can_tie(task: MixtureTask, rows: Prepared) -> bool:
+    n_cells = rows.train.n_rows * rows.train.n_vars
+    return has_networks(task.effort, n_cells, are_bits=rows.code is None)
 
 
 def _go_on_with(start: BitMixture, rows: Prepared, job: Job) -> LearnedMixture:
@@ -289,8 +263,6 @@ def learn_one(rows: Prepared, job: Job, completer: Model | None = None) -> Learn
 
     def refit(model: Model) -> Model:
         assert isinstance(model, BitMixture)
-        if options.is_tilted:  # EM on the rows would make all parameters their own
-            return model
         refit_clock = clock.part(REFIT_SHARE)
         return refit_mixture(
             model, gaps, options, n_runs[id(model)], refit_clock, effort.refit_work
@@ -387,7 +359,7 @@ def choose_and_train(
                 max_seconds=job.clock.left(),
                 rng=rows.rng,
                 on_trial=on_trial,
-                prefers_small=task.averages_all_it_can and rows.encoder is not None,
+                prefers_small=task.averages_all_it_can and rows.code is not None,
             )
             choice = chooser.run(snapshot, prefixes, rows.train, rows.valid, grow_on, narrow)
             n_splits, n_components = choice.trial.n_splits, choice.trial.n_components
@@ -494,162 +466,10 @@ def _independent_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> B
     return first_circuit(rows.train, search)
 
 
-# Three kinds of mixtures by EM, and components of pairs
-
-
-def _learn_kinds(rows: Prepared, job: Job) -> LearnedMixture:
-    """The average of all kinds; the first alone where there is nothing to average."""
-    effort = job.task.effort
-    most = effort.most_components(_n_cells(rows, effort), rows.encoder is not None)
-    most = min(job.task.max_components, most)
-    n_pairs = _n_pair_components(rows, job.task)
-    most = min(most, job.task.max_components - n_pairs)
-    task = replace(job.task, max_components=most, to_choose_from=effort.sizes)
-    job = replace(job, task=task)
-    if rows.valid is None or rows.start is not None:
-        return learn_one(rows, job)
-    if task.search.init == "independent" or not task.averages_all_it_can:
-        return learn_one(rows, job)
-    most = min(most, PER_ROW * merge_equal_rows(rows.train)[0].n_rows)
-    if most < FEWEST:
-        return learn_one(rows, job)
-    task = replace(task, options=replace(task.options, columns=rows.columns))
-    first_task = replace(task, max_components=most - min(most // 2, 2 * MOST_OF_TABLES))
-    first = learn_one(rows, replace(job, task=first_task, clock=job.clock.part(FIRST_KIND)))
-    if first.history.stopped_because == "interrupted":
-        return first
-    groups: list[Group] = []
-    pairs: PairComponents | None = None
-    try:
-        _learn_later_kinds(groups, rows, replace(job, task=task), first, most)
-        if n_pairs and not job.clock.is_up:
-            pairs = _learn_from_pairs(rows, n_pairs, first.mixture.vtree, job.clock)
-    except KeyboardInterrupt:
-        first.history.stopped_because = "interrupted"
-    try:
-        is_alone = len(groups) < 2 and pairs is None
-        return first if is_alone or not groups else _average_kinds(rows, first, groups, pairs)
-    except KeyboardInterrupt:
-        first.history.stopped_because = "interrupted"
-        return first
-
-
 def _n_cells(rows: Prepared, effort: Effort) -> int:
     """Rows times variables, as far as they are in memory; those of completed rows."""
     n_copies = 1 if rows.gaps is None else min(rows.gaps.n_copies, effort.max_copies)
     return int(rows.train.n_rows * rows.train.n_vars * n_copies)
-
-
-def _n_pair_components(rows: Prepared, task: MixtureTask) -> int:
-    """As many as the effort allows, in half of all components; none for rows of 0 and 1."""
-    if rows.encoder is None or rows.columns is None:
-        return 0
-    n_columns = sum(column.stop > column.start for column in as_column_codes(rows.columns))
-    if n_columns < 2 or rows.train.n_vars + n_columns > MOST_PLACES:
-        return 0
-    size = min(task.effort.pair_components, task.max_components // 2)
-    return size if size >= FEWEST else 0
-
-
-def _learn_later_kinds(
-    groups: list[Group], rows: Prepared, job: Job, first: LearnedMixture, most: int
-) -> None:
-    """Add the first kind to the groups, and learn the others, of `most` components in all."""
-    task = job.task
-    structure, n_splits = first.mixture.structure, int(first.chosen["n_splits"])
-    groups.append(_group(rows, "em", n_splits, first.mixture))
-
-    def learn(kind: str, structure: BitCircuit, n_splits: int, share: float) -> None:
-        n_left = most - sum(group.mixture.n_components for group in groups)
-        sizes, n_left = task.to_choose_from, max(1, int(share * n_left))
-        if rows.encoder is not None:  # small mixtures answer sooner
-            sizes, n_left = task.effort.later_sizes, min(n_left, MOST_OF_TABLES)
-        on_structure = replace(
-            task,
-            n_splits=0,
-            of_start=n_splits,
-            search=replace(task.search, max_splits=0, patience=1),
-            options=replace(task.options, is_tilted=kind == "tilted"),
-            max_components=n_left,
-            to_choose_from=sizes,
-        )
-        in_time = replace(job, task=on_structure, clock=job.clock.part(share))
-        found = learn_one(replace(rows, start=structure), in_time, first.mixture)
-        groups.append(_group(rows, kind, n_splits, found.mixture))
-        if found.history.stopped_because in CUT:
-            first.history.stopped_because = found.history.stopped_because
-        if found.history.stopped_because == "interrupted":
-            raise KeyboardInterrupt
-
-    if not job.clock.is_up:
-        learn("independent", _coarse_structure(rows, task, structure.vtree), INDEPENDENT, 0.5)
-    if not job.clock.is_up:
-        learn("tilted", structure, n_splits, 1.0)
-
-
-def _coarse_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> BitCircuit:
-    """The first circuit of the search without its weak edges, or independent columns.
-
-    The first circuit is not known where rows were completed in several ways, or where several
-    vtrees were compared.
-    """
-    if rows.gaps is None and task.search.vtree == "chow_liu":
-        columns = complete_columns(as_column_codes(rows.columns or ()), rows.train.n_vars)
-        tree, own_vtree = learn_column_tree(rows.train, columns, alpha=task.search.alpha)
-        if own_vtree == vtree:
-            return compile_column_tree(strong_part(tree, STRONG), vtree)
-    independent = _independent_structure(rows, task, vtree)
-    assert independent is not None  # the rows start nowhere
-    return independent
-
-
-def _learn_from_pairs(
-    rows: Prepared, size: int, vtree: Vtree, clock: Clock
-) -> PairComponents | None:
-    """Components that are learned from pairs of columns."""
-    columns = complete_columns(as_column_codes(rows.columns or ()), rows.train.n_vars)
-    if rows.gaps is None:
-        values, weight = column_values(rows.train, columns), rows.train.weights
-    else:
-        known = rows.gaps.train_rows
-        values, weight = column_values(known.evidence, columns), known.weight
-    return learn_pair_components(
-        values, weight, columns, vtree, n_components=size, rng=rows.rng, clock=clock
-    )
-
-
-def _average_kinds(
-    rows: Prepared, first: LearnedMixture, groups: list[Group], pairs: PairComponents | None
-) -> LearnedMixture:
-    known = None if rows.gaps is None else rows.gaps.valid_rows
-    weight: FloatArray = rows.valid.weights if known is None else known.weight
-    if "tilted" in [group.kind for group in groups]:
-        groups = that_count(groups, weight, ["em"], VIRTUAL_ROWS)
-    kept, shares = that_matter(groups, shares_of(groups, weight, VIRTUAL_ROWS))
-    if pairs is not None:
-        share = _share_of_pairs(rows, weighted_average(kept, shares), pairs)
-        kept = [
-            replace(group, mixture=with_known_shares(group.mixture, rows.gaps)) for group in kept
-        ]
-        kept.append(_group(rows, "pairs", INDEPENDENT, pairs.mixture))
-        kept, shares = that_matter(kept, np.append((1.0 - share) * shares, share))
-    if [group.kind for group in kept] == ["em"]:
-        return first
-    mixture = weighted_average(kept, shares)
-    valid = float(weight @ log_p_of(kept, shares) / weight.sum())
-    chosen = _chosen(longest(kept).n_splits, mixture.n_components, 1, valid)
-    return LearnedMixture(mixture, first.history, chosen | _parts(kept, shares))
-
-
-def _share_of_pairs(rows: Prepared, smooth: BitMixture, pairs: PairComponents) -> float:
-    """The weight of components learned from pairs: more where the others lost a dependence."""
-    if any(triple.is_lost_by(smooth) for triple in pairs.triples):
-        return MOST_OF_PAIRS
-    assert rows.table is not None
-    circuit = rows.over_columns(smooth)
-    table = rows.table.over(circuit.columns)
-    found = check_cells(circuit, *table.some(most_rows(len(table.columns)), held_out=False))
-    return MOST_OF_PAIRS if found.lost else OF_PAIRS
 
 
 def _group(rows: Prepared, kind: str, n_splits: int, mixture: BitMixture) -> Group:

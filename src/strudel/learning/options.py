@@ -506,11 +506,12 @@ class Continuous(Method):
 
 @dataclass(kw_only=True)
 class Auto(Method):
-    """What suits the table: EM for a given number of components, else the average of several.
+    """What suits the table: EM for a given number of components, else an average.
 
-    Up to three mixtures by EM are averaged: on the structure of the search, of independent columns,
-    and of the circuit of the search itself, tilted. With the preset "accurate" and PyTorch, a large
-    table of 0 and 1 gets EM, bagged EM and continuous mixtures instead.
+    Components of independent columns and latent trees, by EM, and components that are learned from
+    the pairs of columns are averaged. With the preset "accurate" and PyTorch, a large table of 0
+    and 1 gets EM, bagged EM and continuous mixtures instead, as does one with options that ask for
+    a structure.
     """
 
     MOST = 8192  # where networks tie some of them
@@ -546,12 +547,6 @@ class MixtureOptions:
         Stop after this many seconds.
     device : torch.device, optional
         Where EM runs; None for the CPU without torch.
-    columns : sequence of ColumnCode, optional
-        Groups of variables that count alike when k-means compares rows, however many variables
-        they have. By default every variable counts alike.
-    is_tilted : bool
-        Whether components are the single circuit, in which values of columns count more or less,
-        instead of having parameters of their own. They are always drawn to that circuit.
     n_init, init_params, max_iter, patience, tol, max_rounds
         As in `EM`.
     """
@@ -568,8 +563,6 @@ class MixtureOptions:
     max_rounds: int = 3
     max_seconds: float | None = None
     device: Any = None
-    columns: Any = None
-    is_tilted: bool = False
 
     def __post_init__(self) -> None:
         check_choice("init_params", self.init_params, get_args(InitParams))
@@ -612,12 +605,9 @@ class Effort:
     """
 
     has_networks: bool  # where they can learn
-    max_components: int  # of all kinds together
-    of_tables: int  # the same of encoded tables, where more are no truer, and answer later
+    max_components: int  # of all runs together
     max_work: float  # components times cells: of large tables, fewer components
-    sizes: tuple[int, ...]  # components of one run, of the first kind
-    later_sizes: tuple[int, ...]  # of the other kinds, of encoded tables
-    pair_components: int  # of encoded tables: components that are learned from pairs of columns
+    sizes: tuple[int, ...]  # components of one run
     rounds: tuple[Round, ...]
     splits: tuple[int, ...]  # lengths of prefixes of the structure search, besides the best
     max_splits: int | None
@@ -626,10 +616,9 @@ class Effort:
     max_rounds: int  # of completing rows and learning from them
     refit_work: float  # of EM on incomplete rows: rows x edges x components
 
-    def most_components(self, n_cells: int, is_encoded: bool) -> int:
-        """Components of all kinds together, for a table of some size."""
-        most = self.of_tables if is_encoded else self.max_components
-        return int(min(most, max(FEWEST, self.max_work / max(n_cells, 1))))
+    def most_components(self, n_cells: int) -> int:
+        """Components of all runs together, for a table of some size."""
+        return int(min(self.max_components, max(FEWEST, self.max_work / max(n_cells, 1))))
 
     def structure_rows(self, n_vars: int) -> int | None:
         """Rows that the structure is searched on; None for all."""
@@ -643,11 +632,8 @@ UNBOUNDED = float("inf")
 ACCURATE = Effort(
     has_networks=True,
     max_components=3200,
-    of_tables=3200,
     max_work=UNBOUNDED,
     sizes=COMPONENTS,
-    later_sizes=(5, 10, 25),
-    pair_components=800,
     rounds=ROUNDS,
     splits=SPLITS,
     max_splits=None,
@@ -659,11 +645,8 @@ ACCURATE = Effort(
 DEFAULT = Effort(
     has_networks=False,
     max_components=800,
-    of_tables=400,
     max_work=1e9,
     sizes=(25, 75),
-    later_sizes=(5, 10, 25),
-    pair_components=400,
     rounds=(Round(10**9, 1, 8, 3), Round(3, 4, 40, 4), Round(1, 8, 60, 4)),
     splits=(0, 100),
     max_splits=300,
@@ -675,11 +658,8 @@ DEFAULT = Effort(
 FAST = Effort(
     has_networks=False,
     max_components=150,
-    of_tables=60,
     max_work=1.5e8,
     sizes=(25,),
-    later_sizes=(10,),
-    pair_components=200,
     rounds=(Round(10**9, 2, 20, 3),),
     splits=(0,),
     max_splits=0,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -90,13 +90,22 @@ class LogLikelihoods(NamedTuple):
     valid: float
 
 
-class Table(NamedTuple):
-    """All rows of the table that was given, also those that are held out, as cells."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Table:
+    """All rows of the table that was given as cells, and which of them were held out."""
 
     columns: Columns
     cells: AnyArray  # (n_rows, n_columns) NONE where a value is missing
     weight: FloatArray | None
-    is_held_out: AnyArray  # (n_rows,)
+    kept: AnyArray  # numbers of the rows to learn from
+    held: AnyArray | None  # numbers of those that were held out
+    valid: Cells | None  # rows to stop by; None without any
+    log_density: tuple[float, float]  # mean, of numbers given their cells; of valid
+    encoder: TableEncoder | None  # None for rows of 0 and 1
+    features: tuple[Any, int]  # the names, if there are any, and number of columns
+    numbers: AnyArray | None  # of the rows in the table that was given, if some are left out
+    rng: np.random.Generator
+    of_whole: dict[str, Any] | None = None  # facts of a table of which these rows are a sample
 
     def over(self, columns: Columns) -> Table:
         """The same rows in the cells of these columns, which may be those that are shown."""
@@ -105,15 +114,43 @@ class Table(NamedTuple):
             own if fine.n_cells == column.n_cells else np.append(fine.shown_of_cell, NONE)[own]
             for fine, column, own in pairs
         ]
-        return self._replace(columns=columns, cells=np.column_stack(cells))
+        return replace(self, columns=columns, cells=np.column_stack(cells))
 
-    def some(self, n_rows: int, *, held_out: bool = True) -> tuple[AnyArray, FloatArray]:
-        """So many rows that count, with those that were held out or without, and their weights."""
+    @property
+    def held_out(self) -> AnyArray | None:
+        """Numbers of the rows of `X` that were held out."""
+        return self.held if self.held is None or self.numbers is None else self.numbers[self.held]
+
+    def some(self, n_rows: int) -> Cells:
+        """So many rows that count, with those that were held out."""
         weight = np.ones(len(self.cells)) if self.weight is None else self.weight
-        chosen = np.flatnonzero((weight > 0.0) & (held_out | ~self.is_held_out))
+        chosen = np.flatnonzero(weight > 0.0)
         if n_rows < len(chosen):
             chosen = np.sort(np.random.default_rng(0).choice(chosen, n_rows, replace=False))
-        return self.cells[chosen], weight[chosen]
+        return Cells(self.cells[chosen], weight[chosen])
+
+    def to_learn_from(self) -> Cells:
+        """The rows that were not held out."""
+        return Cells(self.cells[self.kept], None if self.weight is None else self.weight[self.kept])
+
+    def facts(self) -> dict[str, Any]:
+        """Shape and hash of the training table, for provenance."""
+        if self.of_whole is not None:
+            return self.of_whole
+        n_unknown = int(np.count_nonzero(self.cells == NONE))
+        cells = self.cells
+        if self.encoder is None and not n_unknown:
+            cells = np.packbits(cells.astype(np.uint8), axis=1)
+        digest = hashlib.sha256(np.ascontiguousarray(cells).tobytes()).hexdigest()
+        facts = {"rows": len(self.cells), "columns": len(self.columns), "sha256": digest}
+        return facts | {"unknown": n_unknown} if n_unknown else facts
+
+
+class Cells(NamedTuple):
+    """Rows of cells, NONE where a value is missing, and their weights."""
+
+    cells: AnyArray
+    weight: FloatArray | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -126,12 +163,7 @@ class Prepared:
     start: BitCircuit | None = None  # where a constraint or an earlier fit makes the search start
     last: BitMixture | None = None  # the model of an earlier fit, if there is one
     columns: Sequence[Any] | None = None  # whose codes are respected
-    features: tuple[Any, int] = (None, 0)  # the names, if there are any, and number of columns
-    encoder: TableEncoder | None = None
     table: Table | None = None  # None if nobody asks for what is learned in columns
-    data: dict[str, Any] = field(default_factory=dict)  # of the table, for provenance
-    held_out: AnyArray | None = None  # numbers of the rows of X that were held out
-    log_density: tuple[float, float] = (0.0, 0.0)  # mean, of numbers given their cells; of valid
     incomplete: Incomplete | None = None
     blocks: Any = None  # `Blocks` of all rows, where these are a sample of a Dask table
     device: Any = None  # of torch, for the likelihoods of mixtures; None for the CPU
@@ -220,128 +252,146 @@ class Prepared:
     def over_columns(self, model: Model) -> Circuit:
         """A model of the rows as one of the columns of the table."""
         assert self.table is not None
-        code = None if self.encoder is None else self.encoder.code_
-        return over_columns(self.whole(model), self.table.columns.shown, code)
+        return over_columns(self.whole(model), self.table.columns.shown, self.code)
+
+    @property
+    def code(self) -> TableCode | None:
+        """What made bits of the table; None for rows of 0 and 1."""
+        encoder = None if self.table is None else self.table.encoder
+        return None if encoder is None else encoder.code_
 
 
-def prepare_rows(given: FitInput, search: SearchOptions) -> Prepared:
-    """Check everything, then hold out validation rows if there are none."""
-    estimator = given.estimator
+def read_table(given: FitInput) -> Table:
+    """Check what was given, and hold out validation rows if there are none."""
     X, y, X_valid, sample_weight = given.X, given.y, given.X_valid, given.sample_weight
+    numbers, columns = None, given.estimator.columns
     # Nothing is kept before all is learned: what is refused leaves a fitted model alone.
-    numbers = None  # of the rows in the table that was given
-    encoder = _encoder_of(estimator.columns, X, given.last)
-    if encoder is not None and sample_weight is not None:
-        X, y, sample_weight, numbers = _rows_that_count(X, y, sample_weight)
-    respected = search.columns
-    encoded = encoded_valid = None
-    if encoder is not None:
+    encoder = _encoder_of(columns, X, given.last)
+    if encoder is None:
+        rows, density = _rows_of_bits(given, X, "X"), None
+        columns = bit_columns(names_of(rows.shape[1], text_names(X)), "pandas")
+        n_vars = rows.shape[1]
+        valid = None if X_valid is None else _rows_of_bits(given, X_valid, "X_valid", n_vars)
+        valid_density, features = None, (text_names(X), rows.shape[1])
+    else:
+        if sample_weight is not None:
+            X, y, sample_weight, numbers = _rows_that_count(X, y, sample_weight)
         X = read_columns(X)
         if not hasattr(encoder, "code_"):
             encoder = encoder.fit(X, y)
-        code = encoder.code_
-        encoded = _encode(code, X, "X")
-        encoded_valid = None if X_valid is None else _encode(code, X_valid, "X_valid")
-        X, X_valid = encoded.bits, None if encoded_valid is None else encoded_valid.bits
-        respected = code.columns
-    last = None
-    if given.last is not None:
-        last = unfold(given.last, None if encoder is None else encoder.code_)
-    start = None if last is None else last.structure
-    known, names = check_partial(X)
-    table = _codes(known)
-    columns = bit_columns(names_of(table.shape[1], text_names(X)), "pandas")
-    columns = columns if encoded is None else encoded.columns
-    names = names if encoder is None else encoder.code_.variable_names
-    is_continued = start is not None and encoder is None  # with the same columns as before
-    if is_continued:
-        given.check_features(X, table)
-    valid = valid_weight = held = None
-    if X_valid is not None:
-        valid = _codes(check_partial(X_valid, n_vars=table.shape[1], name="X_valid")[0])
-        if is_continued:
-            given.check_features(X_valid, valid)
-    weight = None if sample_weight is None else check_sample_weight(sample_weight, len(table))
-    train, whole_weight = table, weight
-    if valid is None:
-        fraction = estimator.validation_fraction
-        kept, held = _hold_out(len(table), weight, fraction, given.random_state)
+        columns = encoder.code_.as_columns
+        features = getattr(encoder, "feature_names_in_", None), encoder.n_features_in_
+        rows, density = _cells_of(columns, X, "X")
+        valid, valid_density = (
+            (None, None) if X_valid is None else _cells_of(columns, X_valid, "X_valid")
+        )
+    weight = None if sample_weight is None else check_sample_weight(sample_weight, len(rows))
+    kept, held = np.arange(len(rows)), None
+    of_valid = None if valid is None else Cells(valid, None)
+    if of_valid is None:
+        fraction = given.estimator.validation_fraction
+        kept, held = _hold_out(len(rows), weight, fraction, given.random_state)
         if held is not None:
-            train, valid = table[kept], table[held]
-            valid_weight = None if weight is None else weight[held]
-            weight = None if weight is None else weight[kept]
+            of_valid = Cells(rows[held], None if weight is None else weight[held])
         elif fraction is not None:  # there are no other rows to check against
-            valid, valid_weight = table, weight
-    rng = np.random.default_rng(given.random_state.randint(2**31))
-    rows = _rows_of_codes(
-        (train, weight),
-        None if valid is None else (valid, valid_weight),
-        rng,
-        replace(search, columns=respected),
-        columns.shown,
-        None if encoder is None else encoder.code_,
-        start=start,
-        names=names,
-        tables={"X": table} if X_valid is None or valid is None else {"X": table, "X_valid": valid},
-        constraint=estimator.constraint,
-        is_restricted=given.is_restricted,
-        n_jobs=estimator.n_jobs,
-    )
-    is_held_out = np.zeros(len(table), dtype=bool)
-    is_held_out[[] if held is None else held] = True
-    cells = np.where(table == UNKNOWN, np.int8(NONE), table.astype(np.int8))
-    if encoded is not None:
-        cells = encoded.cells
-    return replace(
-        rows,
-        log_density=_mean_densities(encoded, encoded_valid, whole_weight, held),
-        features=(text_names(X), table.shape[1])
-        if encoder is None
-        else (getattr(encoder, "feature_names_in_", None), encoder.n_features_in_),
+            of_valid = Cells(rows, weight)
+    return Table(
+        columns=columns,
+        cells=rows,
+        weight=weight,
+        kept=kept,
+        held=held,
+        valid=of_valid,
+        log_density=_mean_densities(density, valid_density, weight, kept, held),
         encoder=encoder,
-        table=Table(columns, cells, whole_weight, is_held_out),
-        data=_describe(table),
-        held_out=held if held is None or numbers is None else numbers[held],
-        last=last,
+        features=features,
+        numbers=numbers,
+        rng=np.random.default_rng(given.random_state.randint(2**31)),
     )
 
 
-class Encoded(NamedTuple):
-    """A table as cells and as bits."""
+def prepare_rows(table: Table, given: FitInput, search: SearchOptions) -> Prepared:
+    """The rows of a table as bits, for a search."""
+    code = None if table.encoder is None else table.encoder.code_
+    last = None if given.last is None else unfold(given.last, code)
+    names = table.columns.names if code is None else code.variable_names
 
-    columns: Columns
-    cells: AnyArray  # (n_rows, n_columns) NONE where a value is missing
-    bits: FloatArray  # (n_rows, n_vars)
-    log_density: FloatArray  # (n_rows,) of the values, given their bits
+    def bits_of(rows: Cells) -> Codes:
+        if code is not None:
+            return _codes(code.bits_of(rows.cells)), rows.weight
+        return np.where(rows.cells == NONE, UNKNOWN, rows.cells).astype(np.uint8), rows.weight
+
+    every = bits_of(Cells(table.cells, table.weight))
+    tables = {"X": every[0]}
+    if given.X_valid is not None and table.valid is not None:
+        tables["X_valid"] = bits_of(table.valid)[0]
+    rows = _rows_of_codes(
+        every if table.held is None else (every[0][table.kept], table.to_learn_from().weight),
+        None if table.valid is None else bits_of(table.valid),
+        table.rng,
+        search if code is None else replace(search, columns=code.columns),
+        table.columns.shown,
+        code,
+        start=None if last is None else last.structure,
+        names=names,
+        tables=tables,
+        constraint=given.estimator.constraint,
+        is_restricted=given.is_restricted,
+        n_jobs=given.estimator.n_jobs,
+    )
+    log_density = table.log_density
+    if code is not None:  # bits tell less than cells
+        shares = [_log_shares_of_groups(table.columns, own) for own in _train_and_valid(table)]
+        log_density = log_density[0] + shares[0], log_density[1] + shares[1]
+    return replace(rows, table=replace(table, log_density=log_density), last=last)
 
 
-def _encode(code: TableCode, X: Any, name: str) -> Encoded:
-    columns = code.as_columns
+def _rows_of_bits(given: FitInput, X: Any, name: str, n_vars: int | None = None) -> AnyArray:
+    """Rows of 0 and 1 as cells."""
+    known, _ = check_partial(X, n_vars=n_vars, name=name)
+    if given.last is not None:  # with the same columns as before
+        given.check_features(X, known)
+    if known.dtype == np.uint8:
+        return known.view(np.int8)
+    return np.where(np.isnan(known), NONE, known).astype(np.int8)
+
+
+def _cells_of(columns: Columns, X: Any, name: str) -> tuple[AnyArray, FloatArray]:
+    """A table as cells, and the log-density of each row's numbers given their cells."""
     evidence = evidence_of_rows(columns, X, name)
     cells = np.column_stack([evidence.cells(place) for place in range(len(columns))])
-    log_density = evidence.log_density()
-    for column, own in zip(columns, cells.T, strict=True):
+    return cells, evidence.log_density()
+
+
+def _train_and_valid(table: Table) -> tuple[Cells, Cells]:
+    train = table.to_learn_from()
+    return train, table.valid or train
+
+
+def _log_shares_of_groups(columns: Columns, rows: Cells) -> float:
+    """The mean log-probability of the cells of rows, given their groups."""
+    logs = np.zeros(len(rows.cells))
+    for column, own in zip(columns, rows.cells.T, strict=True):
         if column.groups:
-            log_density += np.where(own == NONE, 0.0, np.log(column.share_of_group[own]))
-    return Encoded(columns, cells, code.bits_of(cells), log_density)
+            logs += np.where(own == NONE, 0.0, np.log(column.share_of_group[own]))
+    return float(np.average(logs, weights=rows.weight))
 
 
 def _mean_densities(
-    encoded: Encoded | None,
-    of_valid: Encoded | None,
+    density: FloatArray | None,
+    of_valid: FloatArray | None,
     weight: FloatArray | None,
+    kept: AnyArray,
     held: AnyArray | None,
 ) -> tuple[float, float]:
     """The mean log-density of training and validation rows, where columns hold numbers."""
-    if encoded is None:
+    if density is None:
         return 0.0, 0.0
-    density = encoded.log_density
     weight = np.ones(len(density)) if weight is None else weight
-    kept = np.setdiff1d(np.arange(len(density)), [] if held is None else held)
     train = float(np.average(density[kept], weights=weight[kept]))
     if held is not None:
         return train, float(np.average(density[held], weights=weight[held]))
-    return train, train if of_valid is None else float(np.mean(of_valid.log_density))
+    return train, train if of_valid is None else float(np.mean(of_valid))
 
 
 Codes = tuple[ByteArray, FloatArray | None]  # rows of 0, 1 and UNKNOWN, and their weights
@@ -460,15 +510,6 @@ def _pack_rows_that_count(X: ByteArray, weight: FloatArray | None) -> BitMatrix:
     if weight is None or np.all(weight > 0.0):
         return pack_columns(X, weight)
     return pack_columns(X[weight > 0.0], weight[weight > 0.0])
-
-
-def _describe(X: ByteArray) -> dict[str, Any]:
-    """Shape and hash of the training table, for provenance."""
-    n_unknown = int(np.count_nonzero(X == UNKNOWN))
-    packed = X if n_unknown else np.packbits(X, axis=1)
-    digest = hashlib.sha256(packed.tobytes()).hexdigest()
-    facts = {"rows": X.shape[0], "columns": X.shape[1], "sha256": digest}
-    return facts | {"unknown": n_unknown} if n_unknown else facts
 
 
 def check_vtree(vtree: Any, constraint: Any) -> None:

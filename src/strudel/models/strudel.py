@@ -369,16 +369,16 @@ class Strudel(StrudelOptions):
         learn = self._learn_circuit if self.is_single else self._learn_mixture
         with Reporter(callback, self.verbose) as report:
             fitted = learn(given, report)
-        rows = fitted.rows
-        keep_features(self, *rows.features)
+        table = fitted.table
+        keep_features(self, *table.features)
         self.circuit_ = fitted.circuit
         self.history_: Any = fitted.history
         self.chosen_ = fitted.chosen
         self.trials_ = fitted.trials
-        self.data_ = rows.data
-        (train, valid), (more, more_valid) = fitted.log_likelihoods, rows.log_density
+        self.data_ = table.facts()
+        (train, valid), (more, more_valid) = fitted.log_likelihoods, table.log_density
         self.log_likelihoods_ = LogLikelihoods(train + more, valid + more_valid)
-        self.held_out_rows_ = rows.held_out
+        self.held_out_rows_ = table.held_out
         history = fitted.history
         if history.stopped_because == "interrupted":
             after = f" after {len(history) - 1} splits" if isinstance(history, History) else ""
@@ -387,8 +387,7 @@ class Strudel(StrudelOptions):
                 InterruptedWarning,
                 stacklevel=outer_stack_level(),
             )
-        assert rows.table is not None
-        table = rows.table.over(self.circuit_.columns)
+        table = table.over(self.circuit_.columns)
         some = table.some(most_rows(len(table.columns)))
         with use_threads(self.n_jobs):
             self.check_: Check = check_cells(self.circuit_, *some)
@@ -494,6 +493,7 @@ class Strudel(StrudelOptions):
         """A mixture."""
         has_valid = given.X_valid is not None or self.validation_fraction is not None
         task = self._task(has_valid)
+        task = replace(task, is_of_cells=task.is_of_cells and given.last is None)
         if task.search.search.structure_rows is not None:
             raise ValueError("structure_rows is for single circuits: leave it out for a mixture.")
         return fit_mixture(given, task, report)
@@ -536,7 +536,15 @@ class Strudel(StrudelOptions):
         search = self._search_options(is_chosen)
         n_splits: Any = "auto" if is_chosen else search.max_splits
         effort = EFFORTS[self.preset or "default"] if isinstance(method, Auto) else ACCURATE
-        return MixtureTask(n_components, n_splits, method, most, search, options, effort=effort)
+        task = MixtureTask(n_components, n_splits, method, most, search, options, effort=effort)
+        return replace(task, is_of_cells=isinstance(method, Auto) and self._asks_for_no_structure())
+
+    def _asks_for_no_structure(self) -> bool:
+        """Whether the default learns: no option is about structures, their EM or a search."""
+        return not self.given_options().keys() & {
+            *("search", "init", "vtree", "max_splits", "patience", "method"),
+            *("pseudocount", "smoothing", "constraint", "device"),
+        }
 
     def _sizes(self, method: Method, most: int) -> Any:
         """Components of one run: a number, several to choose from, or "auto"."""

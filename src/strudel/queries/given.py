@@ -13,7 +13,7 @@ causes it as often as they are known there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -276,20 +276,37 @@ def where_known(circuit: Circuit, names: Iterable[str]) -> Circuit:
 
 
 def _where_known(circuit: Circuit, asked: tuple[str, ...]) -> Circuit:
-    columns = circuit.columns
+    columns, places = circuit.columns, [circuit.columns.place(name) for name in asked]
+    left = replace(columns, missingness=columns.missingness.without(asked))
     logs = circuit.leaf_log_p.copy()
+    if _leaves_tell(circuit, places):
+        assert circuit.known is not None
+        for place in places:
+            first, last = circuit.leaf_first[circuit.column_leaves[place : place + 2]]
+            logs[first:last] += np.log(np.maximum(circuit.known[first:last], LEAST))
+        known, _ = normalized(replace(circuit, columns=left, leaf_log_p=logs))
+        assert known is not None  # every cell has a weight
+        return known
     for cause, chance in columns.missingness.chances_of_values(asked, columns.columns):
         place = columns.place(cause)
         first, last = circuit.leaf_first[circuit.column_leaves[place : place + 2]]
         own = np.log(np.maximum(chance, LEAST))
         logs[first:last] += np.tile(own, (last - first) // len(own))[:, np.newaxis]
-    left = replace(columns, missingness=columns.missingness.without(asked))
     found, _ = normalized(replace(circuit, columns=left, leaf_log_p=logs))
-    assert found is not None  # every cell has a weight
+    assert found is not None
     if circuit.known is None:
         return found
-    known = circuit.known[[columns.place(name) for name in asked]]
-    return found.with_weights(circuit.log_weight + np.log(np.maximum(known, LEAST)).sum(axis=0))
+    # How often a component has a value is counted; only within it the causes say more.
+    shares = circuit.known[circuit.leaf_first[circuit.column_leaves[places]]]
+    return found.with_weights(circuit.log_weight + np.log(np.maximum(shares, LEAST)).sum(axis=0))
+
+
+def _leaves_tell(circuit: Circuit, places: Sequence[int]) -> bool:
+    """Whether it depends on the leaf, and not on the component alone, if a value is known."""
+    if circuit.known is None:
+        return False
+    shares = [circuit.leaf_table(place, "known") for place in places]
+    return any(np.ptp(share, axis=(0, 1)).any() for share in shares)
 
 
 def of_all_rows(model: Any) -> Circuit:

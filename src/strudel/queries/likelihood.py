@@ -14,7 +14,7 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import flow_log_likelihood, flow_logs
 from strudel.circuits.passes import distinct_rows
-from strudel.circuits.walks import component_logs_of, leaf_rows, made_once
+from strudel.circuits.walks import component_logs_of, dense_of, leaf_rows, made_once
 from strudel.data.validation import check_binary, slices
 from strudel.errors import CircuitPropertyError
 from strudel.queries.by_block import lazily
@@ -131,6 +131,8 @@ def logs_of_rows(circuit: Circuit, evidence: Evidence, device: Any = None) -> Fl
     """Log-probabilities `(n_rows, k)` of rows; by flows where they are complete."""
     codes, logs = evidence.codes, np.empty((len(evidence), circuit.n_components))
     is_open: AnyArray = np.any(~evidence.is_single_cell(), axis=1)
+    if device is None and dense_of(circuit):  # whose rows take many edges of a sum
+        is_open[:] = True
     if not is_open.all():
         try:
             if device is None:

@@ -80,38 +80,6 @@ def learn_column_tree(
     return ColumnTree(tuple(columns), parent, tables), whole
 
 
-def strong_part(tree: ColumnTree, share: float) -> ColumnTree:
-    """The forest of the edges where one column tells at least this share of the other.
-
-    Of all there is to know about the column with less entropy: 1 where it follows from the other.
-    """
-    parent, tables = tree.column_parent.copy(), list(tree.column_table)
-    chance = _marginals(tree)
-    for c, up in enumerate(tree.column_parent.tolist()):
-        if up == NONE:
-            continue
-        joint = chance[up][:, np.newaxis] * tree.column_table[c]
-        told = _entropy(chance[c]) + _entropy(chance[up]) - _entropy(joint)
-        if told < share * min(_entropy(chance[c]), _entropy(chance[up])):
-            parent[c], tables[c] = NONE, chance[c][np.newaxis]
-    return ColumnTree(tree.columns, parent, tuple(tables))
-
-
-def _marginals(tree: ColumnTree) -> list[FloatArray]:
-    """The chance of every value of every column."""
-    found: dict[int, FloatArray] = {}
-    for c in ChowLiuTree(tree.column_parent, np.zeros((0, 2))).parents_first():
-        up, lines = int(tree.column_parent[c]), tree.column_table[c]
-        found[c] = lines[0] if up == NONE else found[up] @ lines
-    return [found[c] for c in range(len(tree.columns))]
-
-
-def _entropy(chance: FloatArray) -> float:
-    from scipy.special import entr
-
-    return float(entr(chance).sum())
-
-
 def learn_class_column_tree(
     classes: Sequence[BitMatrix],
     columns: Sequence[ColumnCode],

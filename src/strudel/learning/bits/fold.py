@@ -36,7 +36,9 @@ def folded(model: Model) -> Circuit:
     if "_folded" not in model.__dict__:
         own = as_mixture(model)
         made = fold_bits(own.structure, own.edge_log_theta, own.log_weight)
-        made = made if own.known is None else replace(made, known=own.known)
+        if own.known is not None:  # the same for all leaves of a variable
+            known = np.repeat(own.known[made.leaf_column], np.diff(made.leaf_first), axis=0)
+            made = replace(made, known=known)
         is_known = own.structure.is_known_deterministic
         model.__dict__["_folded"] = made_deterministic(made) if is_known else made
     found: Circuit = model.__dict__["_folded"]
@@ -142,7 +144,8 @@ class _Unfolding:
         known = circuit.known
         if known is not None:
             widths = [code.stop - code.start for code in self.codes]
-            known = np.repeat(known, widths, axis=0)
+            first = circuit.leaf_first[circuit.column_leaves[:-1]]
+            known = np.repeat(known[first], widths, axis=0)
         return BitMixture(structure, log_theta, circuit.log_weight, known)
 
     def _of_leaves(self, place: int, top: int) -> list[int]:

@@ -57,7 +57,7 @@ class Trial(NamedTuple):
     pseudocount: float
     valid: float  # mean log-likelihood of the average of its runs
     seconds: float  # since the search began
-    method: str = "em"  # or "bagged_em", "tilted" or "continuous"
+    method: str = "em"  # or "bagged_em", "continuous", "components", "latent_tree" or "pairs"
 
 
 @dataclass(eq=False)
@@ -70,7 +70,7 @@ class Setting:
     most_runs: int
     priors: list[Prior]
     started: float  # when the search began
-    method: str = "em"  # or "bagged_em", on bootstrap samples of the rows; or "tilted"
+    method: str = "em"  # or "bagged_em", on bootstrap samples of the rows
     parts: list[Runs] = field(default_factory=list)
     log_p: list[FloatArray] = field(default_factory=list)  # (n_valid, n_runs) for each prior
     best: int = 0  # the prior that suits the average best
@@ -253,10 +253,9 @@ class MixtureSearch:
                 continue
             data = MixtureData.of(circuit, train, valid, self.options)
             every = priors(data, self.options)
-            method = "tilted" if self.options.is_tilted else "em"
             for k in sizes:
                 most_runs = max(1, min(MOST_RUNS, min(most, most_for_rows) // k))
-                settings.append(Setting(n_splits, data, k, most_runs, every, self._started, method))
+                settings.append(Setting(n_splits, data, k, most_runs, every, self._started))
         return settings
 
     def _train_all(self, settings: list[Setting], round_: Round, words: str) -> None:
@@ -328,9 +327,8 @@ def describe(trial: Trial) -> str:
     words = {"bagged_em": "bag", "continuous": "network"}.get(trial.method, "run")
     runs = "" if trial.n_runs == 1 else f" x {trial.n_runs} {words}s"
     tied = " of a network" if trial.method == "continuous" else ""
-    kind = "tilted " if trial.method == "tilted" else ""
     return (
-        f"{components(trial.n_components, kind)}{tied}{runs} on "
+        f"{components(trial.n_components)}{tied}{runs} on "
         f"{name_of_structure(trial.n_splits)}: valid {trial.valid:.4f}"
     )
 

@@ -24,11 +24,10 @@ from numpy.typing import ArrayLike
 
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
-from strudel.data.bits import UNKNOWN, BitMatrix, merge_equal_rows, pack_columns
+from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.data.validation import as_bits, slices
 from strudel.errors import ImpossibleRowError
 from strudel.learning.bits.circuit import BitCircuit
-from strudel.learning.bits.likelihood import literal_probabilities
 from strudel.learning.bits.mixture import BitMixture, average
 from strudel.learning.mixtures.em_steps import (
     Bag,
@@ -41,11 +40,9 @@ from strudel.learning.mixtures.em_steps import (
     share_flows,
     uniform_prior,
 )
-from strudel.learning.mixtures.tilted import TiltedChoices, TiltedEnsemble, tilt
 from strudel.learning.options import InitParams, MixtureOptions
 from strudel.learning.parameters import closed_form
 from strudel.learning.progress import MixtureHistory, offer
-from strudel.tables.column_codes import ColumnCode, as_column_codes, complete_columns
 
 if TYPE_CHECKING:
     from strudel.learning.mixtures.on_device import EnsembleOnDevice
@@ -126,7 +123,6 @@ class MixtureData:
     choices: Choices
     train: Sequence[Bag]
     valid: Sequence[Bag]
-    columns: Any = None  # that count alike in the first clusters
 
     @classmethod
     def of(
@@ -147,10 +143,6 @@ class MixtureData:
             tables.append(valid_rows)
             places.append(valid_place)
         single = closed_form(circuit, rows)
-        if options.is_tilted:
-            tilted, tilted_bags = tilt(single, options.columns, *tables)
-            held_out = [] if valid is None else tilted_bags[1]
-            return cls(rows, single, tilted, tilted_bags[0], held_out, options.columns)
         # With hardly any smoothing a parameter may be zero, and the difference of two logs not a
         # number.
         is_smoothed = options.pseudocount == "auto" or options.pseudocount > 1e-9
@@ -164,19 +156,7 @@ class MixtureData:
 
             choices = ChoicesOnDevice.of(choices, options.device)
         valid_bags = [] if valid is None else bags[1]
-        return cls(rows, single, choices, bags[0], valid_bags, options.columns)
-
-    @property
-    def table_to_cluster(self) -> AnyArray | None:
-        """What k-means compares where components begin; None for the variables themselves."""
-        if isinstance(self.choices, TiltedChoices) and self._lacking is not None:
-            return self._lacking
-        return None if self.columns is None else scaled_columns(self.rows, self.columns)
-
-    @cached_property
-    def _lacking(self) -> AnyArray | None:
-        """Tilted components begin where the circuit is wrong."""
-        return lacking_directions(self.single, self.rows, self.columns)
+        return cls(rows, single, choices, bags[0], valid_bags)
 
     @property
     def train_total(self) -> float:
@@ -266,8 +246,6 @@ def new_ensemble(
     choices: Choices, prior: Prior, n_groups: int, size: int, counts: Counts | None = None
 ) -> AnyEnsemble:
     """An ensemble on the device of its choices, or here."""
-    if isinstance(choices, TiltedChoices):
-        return TiltedEnsemble(choices, prior, n_groups, size, counts)
     if choices.device is None:
         return Ensemble(choices, prior, n_groups, size, counts)
     from strudel.learning.mixtures.on_device import ChoicesOnDevice, EnsembleOnDevice
@@ -387,15 +365,14 @@ def start(
 ) -> None:
     """Give the ensemble the counts of its first responsibilities."""
     there: Any = ensemble  # where many rows are on a device, it knows how to begin
-    is_there = data.choices.device is not None and first_share is None and options.columns is None
+    is_there = data.choices.device is not None and first_share is None
     if is_there and there.start(data.rows, data.train, weights, options.init_params, rng):
         return
-    table = None if options.init_params == "random" else data.table_to_cluster
     starts = (
         [first_share.__getitem__]
         if first_share is not None
         else [
-            responsibilities(data.rows, options.n_components, options.init_params, rng, table)
+            responsibilities(data.rows, options.n_components, options.init_params, rng)
             for _ in range(ensemble.n_groups)
         ]
     )
@@ -412,87 +389,17 @@ def responsibilities(
     n_components: int,
     start: InitParams,
     rng: np.random.Generator,
-    table: AnyArray | None = None,
 ) -> Responsibilities:
-    """First responsibilities of one mixture.
-
-    Rows are similar where their variables are alike, or their lines of a `table`, if there is one.
-    """
+    """First responsibilities of one mixture: of similar rows, or random ones."""
     if start == "random":
         seed = int(rng.integers(2**63))
         return lambda rows: _random_shares(rows, n_components, seed)
-    if table is None:
-        table = bits.unpack()
+    table = bits.unpack()
     chosen: AnyArray | slice = slice(None)
     if bits.n_rows > CLUSTERED_ROWS:
         chosen = np.sort(rng.choice(bits.n_rows, CLUSTERED_ROWS, replace=False))
     label = cluster_labels(table, bits.weights, n_components, start, rng, chosen)
     return lambda rows: (label[rows, np.newaxis] == np.arange(n_components)).astype(np.float64)
-
-
-def scaled_columns(bits: BitMatrix, columns: Sequence[ColumnCode]) -> AnyArray:
-    """A table in which all columns count alike, however many variables they have."""
-    table = bits.unpack()
-    scaled: AnyArray = table.astype(np.float32) * _scales(table, bits.weights, columns)
-    return scaled
-
-
-def lacking_directions(
-    circuit: BitCircuit, bits: BitMatrix, columns: Sequence[ColumnCode] | None
-) -> AnyArray | None:
-    """A table of the directions in which rows vary together, and the circuit does not say so.
-
-    They are the first principal components of what the covariances of the rows exceed those of the
-    circuit by: clusters along them tell what the circuit does not know. None if there are none, or
-    too many variables.
-    """
-    if not 1 < bits.n_vars <= MOST_VARIABLES or bits.n_rows < 2:
-        return None
-    columns = complete_columns(as_column_codes(columns or ()), bits.n_vars)
-    table = bits.unpack()
-    scale = _scales(table, bits.weights, columns).astype(np.float64)
-    scaled = table * scale
-    scaled -= bits.weights @ scaled / bits.weights.sum()
-    seen = (scaled * bits.weights[:, np.newaxis]).T @ scaled / bits.weights.sum()
-    known = _covariance(circuit) * np.outer(scale, scale)
-    with _one_thread():
-        size, direction = np.linalg.eigh(seen - known)
-    chosen = np.argsort(-size, kind="stable")[:N_DIRECTIONS]
-    chosen = chosen[size[chosen] > NO_DIRECTION]
-    if len(chosen) == 0:
-        return None
-    found = scaled @ direction[:, chosen]
-    spread = np.sqrt(bits.weights @ found**2 / bits.weights.sum())
-    lacking: AnyArray = found * (np.sqrt(size[chosen]) / np.maximum(spread, NO_DIRECTION))
-    return lacking.astype(np.float32)
-
-
-def _covariance(circuit: BitCircuit) -> FloatArray:
-    """That of every two variables, by the kernels of bits: P(i) P(j | i) for all at once."""
-    n_vars = circuit.n_vars
-    codes = np.full((n_vars + 1, n_vars), UNKNOWN, dtype=np.uint8)
-    codes[np.arange(n_vars), np.arange(n_vars)] = 1
-    ones = literal_probabilities(circuit, codes)
-    alone = ones[-1]
-    pairs = np.where(alone[:, np.newaxis] > 0.0, alone[:, np.newaxis] * ones[:-1], 0.0)
-    pairs = (pairs + pairs.T) / 2.0  # equal up to rounding
-    pairs[np.arange(n_vars), np.arange(n_vars)] = alone
-    return pairs - np.outer(alone, alone)
-
-
-def _scales(table: AnyArray, weight: FloatArray, columns: Sequence[ColumnCode]) -> AnyArray:
-    """For every variable a factor, with which all columns that vary have the same variance.
-
-    A number of eight cells has seven variables, a category of two values one: without the factors
-    clusters are made of numbers alone.
-    """
-    mean = weight @ table / weight.sum()
-    scale, variance = np.ones(table.shape[1], dtype=np.float32), mean * (1.0 - mean)
-    for column in columns:
-        own = slice(column.start, column.stop)
-        if variance[own].sum() > 0.0:
-            scale[own] = 1.0 / np.sqrt(variance[own].sum())
-    return scale
 
 
 def cluster_labels(
