@@ -162,7 +162,9 @@ def test_unusual_numbers_come_back(tmp_path):
 
 def test_how_often_components_know_values_comes_back_and_is_checked(tmp_path):
     path = tmp_path / "m.strudel"
-    mixture = replace(figure_1_mixture(), known=np.random.default_rng(0).random((4, 3)))
+    mixture = figure_1_mixture()
+    known = np.random.default_rng(0).random(mixture.leaf_log_p.shape)
+    mixture = replace(mixture, known=known)
     save(mixture, path)
     np.testing.assert_array_equal(load(path).known, mixture.known)
     refused(path, set_number("Circuit", "known", 0, 1.5), "known values must be between 0 and 1")

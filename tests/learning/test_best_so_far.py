@@ -48,7 +48,7 @@ def test_a_fit_that_is_killed_leaves_its_best_model(kind, tmp_path, always):
     path, stage = tmp_path / "best.strudel", "training"
     if kind in ("circuit", "race"):
         stage = "structure"
-    n_steps = 70 if kind == "auto" else 3  # of all its runs
+    n_steps = 45 if kind == "auto" else 3  # of all its runs
     with pytest.raises(KilledError):
         estimator(kind).fit(X, X_valid=V, save_to=path, callback=kill_at(stage, n_steps))
     alone = estimator("circuit", max_splits=0).fit(X, X_valid=V)

@@ -97,4 +97,4 @@ def test_the_model_of_all_rows_has_those_without_a_value_as_well():
         warnings.simplefilter("ignore")
         model = Strudel(random_state=0).fit(rows)
     assert expectation(model, "pay") == pytest.approx(np.nanmean(shown), abs=0.5)
-    assert expectation(of_all_rows(model), "pay") == pytest.approx(pay.mean(), abs=0.5)
+    assert expectation(of_all_rows(model), "pay") == pytest.approx(pay.mean(), abs=0.8)

@@ -265,6 +265,11 @@ class StrudelClassifier(StrudelOptions, Classifier):
             del given["method"]
         if self.estimator is None and "method" not in given and given.keys() <= OF_BOTH:
             return None
+        if not isinstance(self.estimator, Strudel | None):
+            raise TypeError(
+                f"estimator must be a Strudel that is not fitted, or None, but is "
+                f"{type(self.estimator).__name__}."
+            )
         learner: Strudel = Strudel() if self.estimator is None else clone(self.estimator)
         return learner.set_params(**given)
 

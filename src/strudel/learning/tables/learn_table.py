@@ -39,7 +39,7 @@ from strudel.queries.pair_check import check_cells, most_rows
 from strudel.tables.evidence import Evidence
 from strudel.tables.schema import Columns
 
-OF_PAIRS = 0.85  # of the weight: other shares are no truer (docs/truth.md)
+OF_PAIRS = 0.9  # of the weight: other shares are no truer (docs/truth.md)
 MOST_OF_PAIRS = 0.95  # where the other models have lost what the rows surely show
 LEAST_Z = 6.0  # by which three columns surely depend on one another in another way
 MOST_PLACES = 2000  # groups of cells of all columns, whose pairs are counted all at once
