@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._numba import kernel
+from strudel._numba import kernel, n_threads
 from strudel._types import NONE, CountArray, FloatArray, IntArray
 from strudel.circuits.flows import lines_taken
 from strudel.data.bits import BitMatrix
@@ -24,7 +24,7 @@ from strudel.data.validation import as_bits, slices
 from strudel.learning.bits.circuit import BitCircuit
 from strudel.learning.bits.fold import numbered
 
-BLOCK_LINES = 2**24  # of rows and vtree nodes, looked up together
+BLOCK_LINES = 2**18  # of rows and vtree nodes for each thread: in its cache, half the time of all
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ def compute_flows(
     is_possible = np.empty(bits.n_rows, dtype=np.bool_)
     over_columns, line_edge = numbered(circuit)
     rows = bits.unpack()
-    for part in slices(bits.n_rows, max(1, BLOCK_LINES // n_vtree)):
+    for part in slices(bits.n_rows, max(1, BLOCK_LINES * n_threads() // n_vtree)):
         taken = lines_taken(over_columns, rows[part])
         is_possible[part] = taken[:, -1] != NONE
         _look_up(taken, line_edge, active[:, part])
@@ -77,9 +77,11 @@ def compute_flows(
 @kernel
 def _look_up(taken: IntArray, line_edge: IntArray, active: IntArray) -> None:
     """The edges of the lines that rows take; the last line is that of none."""
-    for v in range(active.shape[0]):
-        for s in range(active.shape[1]):
-            active[v, s] = line_edge[taken[s, v]]
+    n_vtree, n_rows = active.shape
+    for start in range(0, n_rows, 64):  # whose lines stay in the cache
+        for v in range(n_vtree):
+            for s in range(start, min(start + 64, n_rows)):
+                active[v, s] = line_edge[taken[s, v]]
 
 
 @kernel
