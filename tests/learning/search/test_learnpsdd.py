@@ -16,6 +16,7 @@ from strudel.circuits import why_not_deterministic
 from strudel.data.bits import pack_columns
 from strudel.learning.bits.compile import bits_of_tree, independent_bits
 from strudel.learning.bits.fold import folded
+from strudel.learning.bits.likelihood import rows_log_likelihood
 from strudel.learning.growing.growing_circuit import GrowingCircuit, Operation, apply
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES
 from strudel.learning.options import SearchOptions
@@ -72,7 +73,7 @@ def parents_of(growing, n):
 def total_log_likelihood(growing, X, weight):
     """Of the circuit as it stands, with parameters fitted from scratch."""
     circuit = closed_form(growing.snapshot(), X, sample_weight=weight, pseudocount=0.0)
-    return float((log_likelihood(circuit, X) * weight).sum()), circuit.n_edges
+    return float((rows_log_likelihood(circuit, X) * weight).sum()), circuit.n_edges
 
 
 def change(growing, operation, X, weight):
