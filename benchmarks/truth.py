@@ -253,7 +253,6 @@ def measure(name: str, options: dict[str, Any], folder: Path) -> dict[str, Any]:
         "rows": len(train),
         "columns": train.shape[1],
         "seconds": fitted - started,
-        "components": model.circuit_.n_components,
         "valid": model.log_likelihoods_.valid,
         "ms": 1000.0 * (time.process_time() - fitted) / max(n_asked, 1),
         "chosen": {key: str(value) for key, value in model.chosen_.items()},
@@ -264,7 +263,7 @@ def measure(name: str, options: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def facts_of(found: dict[str, Any]) -> dict[str, Any]:
     """One line of the table: shares within two standard errors, and mean absolute errors."""
-    line = {key: found[key] for key in ("table", "rows", "columns", "seconds", "components", "ms")}
+    line = {key: found[key] for key in ("table", "rows", "columns", "seconds", "ms")}
     for kind, asked in found["asked"].items():
         is_mean = np.array([q["kind"] == "mean|1" for q in asked], bool)
         true, count, error = (np.array([q[k] for q in asked]) for k in ("true", "count", "error"))
@@ -296,10 +295,10 @@ def show(folder: Path, names: Sequence[str]) -> pd.DataFrame:
         [facts_of(json.loads(path.read_text())) for path in paths if path.exists()]
     )
     table.loc[table["n few"] < FEWEST_FEW, ["error few model", "error few count"]] = np.nan
-    lines = [["table", "rows x columns", "CPU s", "components", *SHOWN]]
+    lines = [["table", "rows x columns", "CPU s", *SHOWN]]
     for line in table.to_dict("records"):
         size = f"{line['rows']:,} x {line['columns']}"
-        cells = [line["table"], size, f"{line['seconds']:.1f}", str(line["components"])]
+        cells = [line["table"], size, f"{line['seconds']:.1f}"]
         for title, key in SHOWN.items():
             pair = [line.get(f"{key} {who}", np.nan) for who in ("model", "count")]
             digits = 4 if title.startswith("error") else 2
@@ -315,6 +314,7 @@ def show(folder: Path, names: Sequence[str]) -> pd.DataFrame:
 
 def bars(table: pd.DataFrame) -> dict[str, Any]:
     """Averages over tables."""
+    nothing = pd.Series(dtype=float)  # tables of 0 and 1 have no means
     below = table["within all count"] - table["within all model"]
     few = table[table["n few"] >= FEWEST_FEW]
     pooled = {
@@ -338,8 +338,8 @@ def bars(table: pd.DataFrame) -> dict[str, Any]:
         "many, pooled": round(pooled.get("many", np.nan), 3),
         "few, mean of ratios": round(ratio.get("few", np.nan), 3),
         "few, pooled": round(pooled.get("few", np.nan), 3),
-        "means": round(float(table["means all model"].mean()), 3),
-        "means, counting": round(float(table["means all count"].mean()), 3),
+        "means": round(float(table.get("means all model", nothing).mean()), 3),
+        "means, counting": round(float(table.get("means all count", nothing).mean()), 3),
         "seconds": round(float(table["seconds"].sum()), 1),
     }
 

@@ -171,8 +171,8 @@ class Strudel(StrudelOptions):
         rows, averaged; "boosting", components added one after another where the mixture so far
         fails; "continuous", many components whose parameters a network makes, which needs PyTorch.
         A name stands for the object with its defaults, for example ``BaggedEM(n_bags=5)``. "auto"
-        is "em" for a given number of components; else the average of several mixtures by EM, with
-        weights found on the validation rows.
+        is "em" for a given number of components or where an option is about structures; else the
+        average of components, latent trees and components learned from pairs of columns.
     search : str or Greedy, BestFirst, LearnPSDD, Race; default="auto"
         How the structure grows: "greedy" is Algorithm 2 of the paper; "best_first" takes the split
         or clone with the largest gain per new parameter, anywhere in the circuit; "learnpsdd"
@@ -250,8 +250,9 @@ class Strudel(StrudelOptions):
         One row per split of a single circuit; of a mixture per EM step of the last runs, per
         component in boosting, or per check of the validation rows in `Continuous`.
     chosen_ : dict
-        `n_splits`, `n_components` and `n_runs` of a mixture, and its `valid` log-likelihood. Where
-        several mixtures were averaged, also their `shares`, and an `explanation` in a sentence;
+        `n_components` and the `valid` log-likelihood of a mixture; of one on the structure of a
+        search also `n_splits` and `n_runs`. Where several models were averaged, their `shares`,
+        and an `explanation` in a sentence: the average is then one component of `circuit_`;
         `init` where the variables of all components are independent.
     check_ : Check
         Where the model and the rows disagree, for every pair of columns; see `check`.
