@@ -11,7 +11,7 @@ themselves, so dependence is compared after the model's table was scaled to the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -30,9 +30,11 @@ from strudel.queries.given import circuit_of, pandas_frame
 from strudel.tables.column import Column
 from strudel.tables.columns import date_text, duration_text
 from strudel.tables.evidence import Evidence, evidence_of, nothing_known
+from strudel.tables.schema import Columns
 
 MOST_PAIRS = 2000
 MOST_ROWS = 100_000
+BLOCK_CELLS = 2**21  # of all columns given each group, in memory at a time
 FEWEST_ROWS = 200  # with fewer, no pair is called lost
 MOST_GROUPS = 8
 SHARES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)  # where groups of numbers meet: tails count
@@ -437,28 +439,56 @@ def _model_tables(
     """
     tables = np.zeros((len(first), k, k))
     sums = [np.eye(k)[group] for group in groups]  # (n_cells, k) each
-    for c, own in _covering(first, second, [int(group.max()) + 1 for group in groups]):
-        others = np.where(first[own] == c, second[own], first[own]).tolist()
-        evidence = _given_groups(circuit, c, groups[c])
-        log_p, shares = cell_probabilities(circuit, evidence, others)
-        chance = np.exp(log_p)[:, np.newaxis]
-        for p, other, found in zip(own.tolist(), others, shares, strict=True):
-            joint = np.nan_to_num(chance * found) @ sums[other]  # NaN where a group is impossible
-            table = np.zeros((k, k))
-            table[: len(joint)] = joint
-            tables[p] = table if c == first[p] else table.T
+    n_groups = [int(group.max()) + 1 for group in groups]
+    for block in _blocks(_covering(first, second, n_groups), n_groups, circuit.columns):
+        evidence = _given_groups(circuit, [c for c, _ in block], groups)
+        asked = [np.where(first[own] == c, second[own], first[own]) for c, own in block]
+        places = np.unique(np.concatenate(asked))
+        log_p, shares = cell_probabilities(circuit, evidence, places.tolist())
+        start = 0
+        for (c, own), others in zip(block, asked, strict=True):
+            rows = slice(start, start + n_groups[c])
+            start = rows.stop
+            chance = np.exp(log_p[rows])[:, np.newaxis]
+            for p, other in zip(own.tolist(), others.tolist(), strict=True):
+                cells = shares[int(np.searchsorted(places, other))][rows]
+                joint = np.nan_to_num(chance * cells) @ sums[other]  # NaN: an impossible group
+                table = np.zeros((k, k))
+                table[: len(joint)] = joint
+                tables[p] = table if c == first[p] else table.T
     total = tables.sum(axis=(1, 2), keepdims=True)
     return np.asarray(tables / np.where(total > 0.0, total, 1.0))
 
 
-def _given_groups(circuit: Circuit, place: int, group: IntArray) -> Evidence:
-    """A question for each group of cells of a column, in which its value lies there."""
-    n_groups, columns = int(group.max()) + 1, circuit.columns
-    evidence = nothing_known(columns, n_groups)
+def _blocks(
+    covering: list[tuple[int, AnyArray]], n_groups: Sequence[int], columns: Columns
+) -> Iterator[list[tuple[int, AnyArray]]]:
+    """Columns whose groups are given together, as many as fit in memory."""
+    most = max(1, BLOCK_CELLS // int(columns.n_cells.sum()))
+    block: list[tuple[int, AnyArray]] = []
+    n_rows = 0
+    for c, own in covering:
+        if block and n_rows + n_groups[c] > most:
+            yield block
+            block, n_rows = [], 0
+        block.append((c, own))
+        n_rows += n_groups[c]
+    if block:
+        yield block
+
+
+def _given_groups(circuit: Circuit, places: Sequence[int], groups: Sequence[IntArray]) -> Evidence:
+    """A question for each group of cells of each of some columns, whose value lies there."""
+    columns = circuit.columns
+    n_groups = [int(groups[place].max()) + 1 for place in places]
+    evidence = nothing_known(columns, sum(n_groups))
     weights, codes = list(evidence.weights), evidence.codes.copy()
-    is_in = (group == np.arange(n_groups)[:, np.newaxis]) * 1.0
-    weights[place] = np.vstack([weights[place], is_in])
-    codes[:, place] = columns[place].n_cells + 1 + np.arange(n_groups)
+    start = 0
+    for place, n in zip(places, n_groups, strict=True):
+        is_in = (groups[place] == np.arange(n)[:, np.newaxis]) * 1.0
+        weights[place] = np.vstack([weights[place], is_in])
+        codes[start : start + n, place] = columns[place].n_cells + 1 + np.arange(n)
+        start += n
     return replace(evidence, codes=codes, weights=tuple(weights))
 
 
