@@ -426,6 +426,7 @@ def _average(count: AnyArray, size: float, cuts: FloatArray) -> tuple[FloatArray
     rows = np.zeros(len(center))
     for own, held in made:
         place = np.searchsorted(own, center, side="right") - 1
+        place = np.minimum(place, len(held) - 1)  # between two neighbouring floats is none
         rows += held[place] / np.diff(own)[place] * np.diff(bounds) / SHIFTS
     return bounds, rows
 

@@ -135,8 +135,7 @@ def pass_up(graph: Graph) -> Pass:
     Examples
     --------
     >>> from strudel.circuits import figure_1_circuit
-    >>> from strudel.learning.bits.fold import folded
-    >>> up = pass_up(graph_of(folded(figure_1_circuit())))
+    >>> up = pass_up(graph_of(figure_1_circuit()))
     >>> [block.width for level in up.levels for block in level.blocks()]
     [1, 2, 2]
     """
