@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from strudel import Strudel, probability
+from strudel.algebra import marginalize
 from strudel.queries import expectation, marginal_probabilities, of_all_rows, quantile
 
 
@@ -98,3 +99,17 @@ def test_the_model_of_all_rows_has_those_without_a_value_as_well():
         model = Strudel(random_state=0).fit(rows)
     assert expectation(model, "pay") == pytest.approx(np.nanmean(shown), abs=0.5)
     assert expectation(of_all_rows(model), "pay") == pytest.approx(pay.mean(), abs=0.8)
+
+
+def test_a_part_of_a_model_has_the_same_causes():
+    """Shares of known values that are the same up to rounding say nothing of single leaves."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 80, 600)
+    answer = np.where(rng.random(600) < np.where(age < 50, 0.3, 0.7), "yes", "no").astype(object)
+    answer[(age < 50) & (rng.random(600) < 0.7)] = None
+    rows = pd.DataFrame({"age": age, "answer": answer, "other": rng.integers(0, 5, 600)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = Strudel(n_components=2, max_splits=2, random_state=0).fit(rows)
+    part = marginalize(model.circuit_, ["age", "answer"])
+    assert probability(part, "answer = yes") == pytest.approx(probability(model, "answer = yes"))

@@ -184,3 +184,8 @@ def test_numbers_far_outside_what_was_seen_are_named_once():
     with pytest.warns(OutOfRangeWarning, match=r"'day' is 1999-12-31 in row 0 \(2020-01-01 to"):
         encoder.transform(far)
     encoder.transform(frame.assign(age=[98.0, -19.0, np.nan, np.inf] * 10))  # not far
+
+
+def test_a_date_that_only_one_float_can_say_has_a_cell():
+    frame = pd.DataFrame({"day": [None, datetime.datetime(2113, 1, 1, 0, 0, 0, 1)], "n": [1, 2]})
+    assert np.isnan(TableEncoder().fit(frame).transform(frame)[0]).any()

@@ -18,6 +18,7 @@ from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 
 WIDTH = 4  # edges of sums, and sums with these children, from which matrices are quicker
+FAINT = 1e-200  # the largest number of a column's leaves, below which digits may be lost
 LEAST = 1e-290  # of what is left of the largest number on the way from a leaf to the root
 
 
@@ -117,7 +118,8 @@ class Dense(NamedTuple):
         for v, place in enumerate(vtree.node_var.tolist()):
             if place != NONE:
                 value = np.ascontiguousarray(tables[place][:, codes[:, place]])
-                over = np.ones(n_rows)
+                largest = value.max(axis=0)
+                over = np.where((largest > FAINT) & np.isfinite(largest), 1.0, 0.0)
             else:
                 l, r = int(vtree.node_left[v]), int(vtree.node_right[v])
                 n_sums = sum(len(block.sums) for block in self.blocks[v])

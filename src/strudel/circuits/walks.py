@@ -288,7 +288,8 @@ def dense_of(circuit: Circuit) -> Dense | None:
 def _tables(circuit: Circuit, rows: LeafRows) -> list[FloatArray]:
     """What every leaf of a column says of every code, `(n_leaves, n_codes)`."""
     ends = np.append(rows.first, len(rows.log_value))[circuit.column_leaves]
-    value = np.exp(rows.log_value[:, 0])
+    with np.errstate(over="ignore"):
+        value = np.exp(rows.log_value[:, 0])
     n_leaves = np.diff(circuit.column_leaves)
     return [
         value[low:high].reshape(n, -1)

@@ -370,14 +370,16 @@ def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> Fitted:
 def _fit_table(
     table: Table, given: FitInput, task: MixtureTask, report: Reporter, started: float
 ) -> Fitted:
+    from threadpoolctl import threadpool_limits
+
     from strudel.learning.tables.learn_table import EFFORTS, learn_table  # late: needs SciPy
 
     clock = Clock(_left(task.options.max_seconds, started))
     report.within(clock)
-    with use_threads(given.estimator.n_jobs):
+    with use_threads(given.estimator.n_jobs), threadpool_limits(1, "blas"):  # the same digits
         learned = learn_table(
             table.columns,
-            *_parts(table),
+            *table.parts(),
             EFFORTS[given.estimator.preset or "default"],
             max_components=task.max_components,
             rng=table.rng,
@@ -385,15 +387,10 @@ def _fit_table(
             report=report,
         )
         likelihoods = LogLikelihoods(
-            *(_mean_of_known(learned.circuit, rows) for rows in _parts(table))
+            *(_mean_of_known(learned.circuit, rows) for rows in table.parts())
         )
     chosen, trials = learned.chosen | {"valid": likelihoods.valid}, learned.trials
     return Fitted(table, learned.circuit, learned.history, likelihoods, chosen, trials)
-
-
-def _parts(table: Table) -> tuple[Cells, Cells]:
-    train = table.to_learn_from()
-    return train, table.valid or train
 
 
 def _mean_of_known(circuit: Circuit, rows: Cells) -> float:

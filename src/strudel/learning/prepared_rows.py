@@ -133,6 +133,11 @@ class Table:
         """The rows that were not held out."""
         return Cells(self.cells[self.kept], None if self.weight is None else self.weight[self.kept])
 
+    def parts(self) -> tuple[Cells, Cells]:
+        """The rows to learn from, and those to stop by."""
+        train = self.to_learn_from()
+        return train, self.valid or train
+
     def facts(self) -> dict[str, Any]:
         """Shape and hash of the training table, for provenance."""
         if self.of_whole is not None:
@@ -341,7 +346,7 @@ def prepare_rows(table: Table, given: FitInput, search: SearchOptions) -> Prepar
     )
     log_density = table.log_density
     if code is not None:  # bits tell less than cells
-        shares = [_log_shares_of_groups(table.columns, own) for own in _train_and_valid(table)]
+        shares = [_log_shares_of_groups(table.columns, own) for own in table.parts()]
         log_density = log_density[0] + shares[0], log_density[1] + shares[1]
     return replace(rows, table=replace(table, log_density=log_density), last=last)
 
@@ -361,11 +366,6 @@ def _cells_of(columns: Columns, X: Any, name: str) -> tuple[AnyArray, FloatArray
     evidence = evidence_of_rows(columns, X, name)
     cells = np.column_stack([evidence.cells(place) for place in range(len(columns))])
     return cells, evidence.log_density()
-
-
-def _train_and_valid(table: Table) -> tuple[Cells, Cells]:
-    train = table.to_learn_from()
-    return train, table.valid or train
 
 
 def _log_shares_of_groups(columns: Columns, rows: Cells) -> float:

@@ -36,6 +36,7 @@ from strudel.logic.terms import is_formula, said_event
 from strudel.tables.evidence import Evidence, evidence_of, evidence_of_regions, nothing_known
 from strudel.tables.missingness import Missingness
 
+ROUNDING = 1e-9  # of shares that are the same
 LEAST = 1e-6  # of the rows of a cell have a value, whatever was seen
 N_RECENT = 4  # circuits given something that a circuit remembers
 
@@ -297,7 +298,7 @@ def _where_known(circuit: Circuit, asked: tuple[str, ...]) -> Circuit:
     if circuit.known is None:
         return found
     # How often a component has a value is counted; only within it the causes say more.
-    shares = circuit.known[circuit.leaf_first[circuit.column_leaves[places]]]
+    shares = np.stack([_ends_of_known(circuit, place)[0] for place in places])
     return found.with_weights(circuit.log_weight + np.log(np.maximum(shares, LEAST)).sum(axis=0))
 
 
@@ -305,8 +306,15 @@ def _leaves_tell(circuit: Circuit, places: Sequence[int]) -> bool:
     """Whether it depends on the leaf, and not on the component alone, if a value is known."""
     if circuit.known is None:
         return False
-    shares = [circuit.leaf_table(place, "known") for place in places]
-    return any(np.ptp(share, axis=(0, 1)).any() for share in shares)
+    ends = [_ends_of_known(circuit, place) for place in places]
+    return any((high - low).max() > ROUNDING for low, high in ends)
+
+
+def _ends_of_known(circuit: Circuit, place: int) -> tuple[FloatArray, FloatArray]:
+    """The least and the largest share of a column's values that is known, `(k,)` each."""
+    known, is_possible = circuit.leaf_table(place, "known"), circuit.leaf_table(place) > -np.inf
+    low = np.where(is_possible, known, 1.0).min(axis=(0, 1))
+    return low, np.where(is_possible, known, 0.0).max(axis=(0, 1))
 
 
 def of_all_rows(model: Any) -> Circuit:

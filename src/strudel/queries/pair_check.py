@@ -34,7 +34,7 @@ from strudel.tables.schema import Columns
 
 MOST_PAIRS = 2000
 MOST_ROWS = 100_000
-BLOCK_CELLS = 2**21  # of all columns given each group, in memory at a time
+BLOCK_OF_GROUPS = 2**21  # cells of all columns given each group, in memory at a time
 FEWEST_ROWS = 200  # with fewer, no pair is called lost
 MOST_GROUPS = 8
 SHARES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)  # where groups of numbers meet: tails count
@@ -464,7 +464,7 @@ def _blocks(
     covering: list[tuple[int, AnyArray]], n_groups: Sequence[int], columns: Columns
 ) -> Iterator[list[tuple[int, AnyArray]]]:
     """Columns whose groups are given together, as many as fit in memory."""
-    most = max(1, BLOCK_CELLS // int(columns.n_cells.sum()))
+    most = max(1, BLOCK_OF_GROUPS // int(columns.n_cells.sum()))
     block: list[tuple[int, AnyArray]] = []
     n_rows = 0
     for c, own in covering:

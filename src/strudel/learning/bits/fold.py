@@ -142,7 +142,7 @@ class _Unfolding:
         if is_known_deterministic(circuit):
             structure.made_deterministic()
         known = circuit.known
-        if known is not None:
+        if known is not None:  # of a learner's circuit it is the same for all leaves of a column
             widths = [code.stop - code.start for code in self.codes]
             first = circuit.leaf_first[circuit.column_leaves[:-1]]
             known = np.repeat(known[first], widths, axis=0)

@@ -14,7 +14,17 @@ from scipy.special import logsumexp
 
 from strudel._compiling import NO_LIMIT, Clock
 from strudel._types import AnyArray, FloatArray
-from strudel.learning.tables.em import CellRows, Counts, Leaf, OnEpoch, Prior, learn, sums_by_place
+from strudel.data.validation import slices
+from strudel.learning.tables.em import (
+    BATCH,
+    CellRows,
+    Counts,
+    Leaf,
+    OnEpoch,
+    Prior,
+    learn,
+    sums_by_place,
+)
 
 SMOOTH = Prior(0.2, 2.0)
 
@@ -34,7 +44,7 @@ class Components:
 
     def log_likelihood(self, rows: CellRows) -> FloatArray:
         """Log-likelihoods of rows, and of which values they have."""
-        return np.asarray(logsumexp(_log_joint(self.tables, self.share, rows), axis=1))
+        return _log_likelihood(self.tables, self.share, rows)
 
 
 def learn_components(
@@ -59,6 +69,14 @@ def _log_joint(tables: Sequence[AnyArray], share: AnyArray, rows: CellRows) -> A
     for table, place in zip(tables, rows.places.T, strict=True):
         found += np.log(table)[place]
     return found
+
+
+def _log_likelihood(tables: Sequence[AnyArray], share: AnyArray, rows: CellRows) -> FloatArray:
+    logs = [np.zeros(0)]
+    for part in slices(len(rows), 8 * BATCH):
+        some = CellRows(rows.columns, rows.places[part], rows.weight[part])
+        logs.append(logsumexp(_log_joint(tables, share, some).astype(np.float64), axis=1))
+    return np.concatenate(logs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,5 +104,4 @@ class _Alone:
         return Counts(tables, [share.sum(axis=0, keepdims=True)]), top[:, 0] + np.log(total)
 
     def log_likelihood(self, parameters: Counts, rows: CellRows) -> FloatArray:
-        joint = _log_joint(parameters.tables, parameters.links[0][0], rows)
-        return np.asarray(logsumexp(joint.astype(np.float64), axis=1))
+        return _log_likelihood(parameters.tables, parameters.links[0][0], rows)

@@ -153,6 +153,8 @@ def learn(
         for epoch in range(n_epochs):
             order, log_p = rng.permutation(len(rows)), 0.0
             for b in range(n_batches):
+                if clock.is_up and b:
+                    break
                 batch = rows.take(order[b * size : (b + 1) * size])
                 scale = np.float32(rows.total / batch.total)
                 batch = CellRows(rows.columns, batch.places, batch.weight * scale)

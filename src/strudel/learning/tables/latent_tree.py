@@ -31,6 +31,7 @@ from strudel.learning.tables.em import (
 )
 
 SHARP = Prior(0.05, 0.5)
+FEW_CHILDREN = 8  # whose messages are multiplied before their largest is 1 again
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,12 @@ class TreeShape:
     def children(self) -> list[list[int]]:
         """The columns right below each column."""
         return [np.flatnonzero(self.parent == c).tolist() for c in range(len(self.parent))]
+
+    @staticmethod
+    def chain(n_columns: int) -> TreeShape:
+        """Columns one below the other."""
+        order = np.arange(n_columns, dtype=np.int32)
+        return TreeShape(order - np.int32(1), order)
 
     @staticmethod
     def of_most_information(cells: IntArray, weight: AnyArray, n_cells: AnyArray) -> TreeShape:
@@ -127,6 +134,13 @@ def learn_latent_tree(
     return LatentTree(tree, *learn(model, rows, valid, rng, clock, on_epoch))
 
 
+def _scaled(values: AnyArray) -> FloatArray:
+    """Make the largest number of every line 1; the logs of what they were."""
+    scale = values.max(axis=1, keepdims=True) + TINY
+    values /= scale
+    return np.asarray(np.log(scale[:, 0]))
+
+
 @dataclass(frozen=True, eq=False)
 class _Hidden:
     """The model that EM learns."""
@@ -164,11 +178,11 @@ class _Hidden:
         log_scale = np.zeros(len(places))
         for column in self.tree.order[::-1].tolist():
             values = parameters.tables[column][places[:, column]]  # (n_rows, n_states)
-            for child in self.tree.children[column]:
+            for number, child in enumerate(self.tree.children[column]):
                 values *= message[child]
-            scale = values.max(axis=1, keepdims=True) + TINY
-            values /= scale
-            log_scale += np.log(scale[:, 0])
+                if number % FEW_CHILDREN == FEW_CHILDREN - 1:  # of many, the product is small
+                    log_scale += _scaled(values)
+            log_scale += _scaled(values)
             inside[column], message[column] = values, values @ parameters.links[column].T
         return inside, message, log_scale
 

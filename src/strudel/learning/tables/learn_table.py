@@ -47,6 +47,8 @@ FEWEST_PAIRS = 15  # components: with fewer, pairs say little
 FOR_RUNS = 0.7  # of the time; the rest is for pairs
 VIRTUAL_ROWS = 10.0  # that all models share evenly when validation rows weigh them
 WEIGHT_STEPS = 300  # of EM on validation rows, for a handful of shares
+FAINT, HEAVIEST = 1e-12, 1e12  # weights of rows: of the largest, and at most
+MOST_LINKED = 4e9  # rows times squared columns, of which the tree is made
 NO_SHARE = 0.02  # of the weight: what has less is left out
 WORDS = {
     "components": "components of independent columns",
@@ -117,7 +119,9 @@ def learn_table(
 
 def _cell_rows(columns: Columns, rows: Cells) -> CellRows:
     weight = np.ones(len(rows.cells)) if rows.weight is None else rows.weight
-    return CellRows.of(columns, rows.cells[weight > 0.0], weight[weight > 0.0])
+    counts = weight > FAINT * weight.max()
+    weight = weight[counts] * min(1.0, HEAVIEST / weight.max())
+    return CellRows.of(columns, rows.cells[counts], weight)
 
 
 class _Average:
@@ -134,9 +138,7 @@ class _Average:
     ) -> None:
         self.rows, self.valid, self.room = rows, valid, max_components
         self.rng, self.clock, self.report = rng, clock, report
-        cells = np.where(rows.places == rows.columns.n_cells, NONE, rows.places)
-        n_cells = rows.columns.n_cells
-        self.tree = TreeShape.of_most_information(cells, rows.weight, n_cells)
+        self.tree = TreeShape.chain(len(rows.columns))
         self.runs: list[_Run] = []
         self.trials: list[Trial] = []
         self.stopped_because = ""
@@ -148,6 +150,7 @@ class _Average:
         self.room -= n_pairs
         parts: list[_Part] = []
         try:
+            self.tree = self._shape()
             for _ in range(effort.n_runs):
                 self._learn(effort, self.clock.part(FOR_RUNS if n_pairs else 1.0))
             parts = self._averaged()
@@ -163,6 +166,16 @@ class _Average:
         circuit, chosen = self._circuit(parts), _explained(parts)
         return LearnedTable(circuit, best.history, chosen, self.trials)
 
+    def _shape(self) -> TreeShape:
+        """The tree of the columns; of large tables, that of a sample."""
+        n_columns = len(self.rows.columns)
+        most = max(1000, int(MOST_LINKED / n_columns**2))
+        rows = self.rows
+        if len(rows) > most:
+            rows = rows.take(np.sort(self.rng.choice(len(rows), most, replace=False)))
+        cells = np.where(rows.places == rows.columns.n_cells, NONE, rows.places)
+        return TreeShape.of_most_information(cells, rows.weight, rows.columns.n_cells)
+
     def _averaged(self) -> list[_Part]:
         """The models of the runs that matter."""
         log_p = np.stack([run.log_p for run in self.runs])
@@ -175,7 +188,8 @@ class _Average:
     def _with_pairs(self, parts: list[_Part], size: int) -> list[_Part]:
         """The same with components that are learned from pairs, if there is time."""
         self.report.say("training", "learning from the pairs of columns")
-        every = self.rows.with_others(self.valid)
+        is_own = np.array_equal(self.rows.places, self.valid.places)  # nothing was held out
+        every = self.rows if is_own else self.rows.with_others(self.valid)
         pairs = learn_pair_components(every, size, rng=self.rng, clock=self.clock)
         if pairs is None:
             self.stopped_because = "max_seconds"
@@ -193,15 +207,19 @@ class _Average:
 
     def _learn(self, effort: TableEffort, clock: Clock) -> None:
         """One run of every size, the small ones first."""
-        most = max(self.room, 1)
-        sizes = [("components", size) for size in {min(size, most) for size in effort.components}]
+        sizes = [("components", size) for size in effort.components]
         if len(self.rows.columns) > 1:
             n_visits = len(self.rows) * len(self.rows.columns) * epochs_of(len(self.rows))
-            most = min(most, max(effort.states[0], int(np.sqrt(effort.work / n_visits))))
+            most = max(effort.states[0], int(np.sqrt(effort.work / n_visits)))
             sizes += [("latent_tree", size) for size in effort.states if size <= most]
         for kind, size in sorted(sizes, key=lambda one: (one[1], one[0])):
             if self.stopped_because:
                 return
+            if size > self.room:
+                if kind == "latent_tree" or (self.room < 1 and self.runs):
+                    continue
+                size = max(self.room, 1)
+            self.room -= size
             self._run(kind, size, clock)
             if clock.is_up and not self.stopped_because:
                 self.stopped_because = "max_seconds"
@@ -221,6 +239,8 @@ class _Average:
             model = learn_latent_tree(self.rows, self.valid, self.tree, size, **more)
         else:
             model = learn_components(self.rows, self.valid, size, **more)
+        if model.stopped_because == "interrupted" and not len(history):
+            raise KeyboardInterrupt
         history.stopped_because = model.stopped_because
         log_p = model.log_likelihood(self.valid)
         self.runs.append(_Run(kind, model, log_p, history))
